@@ -57,7 +57,6 @@ class Settings(Struct, frozen=True):
 
 
 SETTINGS: Mapping[tuple[str, str, str], Settings] = {
-    ("llama2-70b", "h100_sxm", "Offline"): Settings(Layout(2), 2048, 1536, 0.9),
     ("llama2-70b", "h200_sxm", "Offline"): Settings(Layout(1), 2048, 1536, 0.9),
     ("llama2-70b", "h200_sxm", "Server"): Settings(Layout(1), 2048, 1536, 0.9),
     ("llama2-70b", "h200_sxm", "Interactive"): Settings(Layout(1), 512, 256, 0.9),

@@ -61,6 +61,10 @@ class Design:
         self.base = decode(ar.Design, certificate["space"]["base"])
         self.knob_of = {path: index for index, knob in enumerate(certificate["knobs"]) for path in knob["paths"]}
         self.dims = len(self.base.network.dims)
+        technologies = [path for path in self.knob_of if re.fullmatch(r".*\.(link|links|technology|pieces)", path)]
+        technologies += [f"network.dims[{d}].link" for d, dim in enumerate(self.base.network.dims) if dim.link]
+        if technologies:
+            raise SystemExit(f"{technologies[0]}: this checker knows no technologies")
 
     def value(self, path: str, columns: list[Any]) -> Any:
         """The column of one path."""

@@ -46,8 +46,8 @@ def fields(kind: type) -> str:
     if issubclass(kind, enum.Enum):
         return "(" + ", ".join(kind.__members__) + ")"
     if issubclass(kind, msgspec.Struct):
-        made = msgspec.structs.fields(kind)
-        return "(" + ", ".join(f"{each.name}{'!' if each.required else ''}" for each in made) + ")"
+        made = inspect.signature(kind).parameters.values()
+        return "(" + ", ".join(f"{each.name}{'!' if each.default is each.empty else ''}" for each in made) + ")"
     try:
         return str(inspect.signature(kind)).replace("'", "").replace(" -> None", "")
     except (TypeError, ValueError):

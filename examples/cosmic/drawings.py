@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from astrarium.report.svg.charts import COLOURS, scale, text
+from astrarium.report.svg.charts import COLOURS, Scale, scale, text
 
 __all__ = ["Cell", "Series", "cells", "trials", "whole"]
 
@@ -68,9 +68,7 @@ def trials(series: Sequence[Series], y_name: str) -> str:
     return _chart(body, left + (PANEL + GAP) * len(series) + 6, HIGH)
 
 
-def _medians(seeds: Sequence[Sequence[float]], x: object, y: object) -> str:
-    assert callable(x)
-    assert callable(y)
+def _medians(seeds: Sequence[Sequence[float]], x: Scale, y: Scale) -> str:
     last, found = max(map(len, seeds)), []
     for at in range(0, last, WINDOW):
         near = [value for way in seeds for value in way[at:at + WINDOW]]

@@ -8,7 +8,6 @@ and a DIR/NAME.svg for each slide.
 from __future__ import annotations
 
 import argparse
-import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -90,7 +89,7 @@ def main() -> int:
     for number, run in enumerate(wanted, 1):
         try:
             found.append(carry_out(run, given.out / "studies", given.jobs,
-                                   functools.partial(_say_of, say, f"[{number}/{len(wanted)}] ")))
+                                   lambda line, at=number: say(f"[{at}/{len(wanted)}] {line}")))
         except ar.InputError as error:      # an agent whose library is not installed; a study of other inputs
             say(f"[{number}/{len(wanted)}] {run.file}: left out: {error}")
     text, body = _written(slides, found, given.out)
@@ -101,10 +100,6 @@ def main() -> int:
         page("COSMIC, slide by slide", f"{lead} {len(found)} searches, {trials:,} trials.", body), encoding="utf-8")
     sys.stdout.write(text)
     return 1 if left else 0
-
-
-def _say_of(say: Callable[[str], None], search: str, line: str) -> None:
-    say(search + line)
 
 
 def _written(slides: dict[str, Slide], found: Sequence[Found], folder: Path) -> tuple[str, list[str]]:
@@ -127,8 +122,8 @@ def _written(slides: dict[str, Slide], found: Sequence[Found], folder: Path) -> 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     size = parser.add_mutually_exclusive_group(required=True)
-    size.add_argument("--quick", action="store_true", help="3 seeds, 64 to 320 trials a search: some CPU minutes")
-    size.add_argument("--full", action="store_true", help="5 seeds, 1,000 trials a search")
+    size.add_argument("--quick", action="store_true", help="3 seeds, 64 trials a search; 320 to compare agents")
+    size.add_argument("--full", action="store_true", help="5 seeds, 200 trials a search; 1,000 to compare agents")
     parser.add_argument("--out", type=Path, required=True, help="folder of studies and slides")
     parser.add_argument("--slide", action="append", choices=SLIDES, help="only this slide; may be repeated (all)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")

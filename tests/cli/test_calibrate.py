@@ -83,8 +83,8 @@ def nccl_log(path: Path, hosts: int) -> Path:
 
 
 def test_logs_of_two_hosts_make_a_design_take_what_they_took(run: Run, tmp_path: Path) -> None:
-    said = run("calibrate", nccl_log(tmp_path / "all_reduce_perf.log", 2), "--fabric", "my_nics", "--link", "50 GB/s",
-               "--host", "dgx_h100_nvswitch", "-o", tmp_path / "mine.toml", "--json")
+    said = run("calibrate", nccl_log(tmp_path / "all_reduce_perf.log", 2), "--fabric", "my_nics",
+               "--link-bandwidth", "50 GB/s", "--inside", "dgx_h100_nvswitch", "-o", tmp_path / "mine.toml", "--json")
     assert said.code == 0
     fit = json.loads(said.out)["all_reduce of 2 x 8 ranks"]
     assert "all_reduce of 2 x 8 ranks: median error" in said.err
@@ -102,12 +102,12 @@ def test_logs_of_two_hosts_make_a_design_take_what_they_took(run: Run, tmp_path:
 
 def test_fabrics_that_do_not_fit_together_are_refused(run: Run, tmp_path: Path) -> None:
     two, one = nccl_log(tmp_path / "all_reduce_2.log", 2), nccl_log(tmp_path / "all_reduce_1.log", 1)
-    flags = ("--fabric", "mine", "--link", "50 GB/s")
+    flags = ("--fabric", "mine", "--link-bandwidth", "50 GB/s")
     assert "of one host and of several" in run("calibrate", two, one, *flags).err
-    assert "--host: is missing" in run("calibrate", two, *flags).err
-    assert "lies between hosts" in run("calibrate", two, *flags, "--host", "efa_p5").err
-    assert "did you mean 'dgx_h100_nvswitch'" in run("calibrate", two, *flags, "--host", "dgx_h100_nvswich").err
-    assert "--host: has no effect" in run("calibrate", one, *flags, "--host", "dgx_h100_nvswitch").err
+    assert "--inside: is missing" in run("calibrate", two, *flags).err
+    assert "lies between hosts" in run("calibrate", two, *flags, "--inside", "efa_p5").err
+    assert "did you mean 'dgx_h100_nvswitch'" in run("calibrate", two, *flags, "--inside", "dgx_h100_nvswich").err
+    assert "--inside: has no effect" in run("calibrate", one, *flags, "--inside", "dgx_h100_nvswitch").err
 
 
 def test_a_class_without_a_correction_says_so() -> None:

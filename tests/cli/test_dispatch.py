@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,10 @@ from tests.draws import draws
 
 from astrarium.cli import dispatch as dispatching
 from astrarium.cli import main
+from astrarium.cli.completion import command_line
 from astrarium.cli.dispatch import VERBS, dispatch
 from astrarium.errors import InternalError
+from astrarium.trace.samples import sample_traces
 
 COMMAND = [sys.executable, "-m", "astrarium"]
 
@@ -169,3 +173,36 @@ def test_an_interrupted_import_is_no_bug(where: str) -> None:
 def test_main_is_the_dispatcher() -> None:
     assert main(["--version"]) == 0
     assert set(dispatching.__all__) == {"CATALOGED", "VERBS", "catalog_flag", "dispatch"}
+
+
+def test_an_old_flag_works_and_a_note_names_the_present_one(run: Run, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("old.svg", "new.svg")]
+    (tmp_path / "w.0.et").write_bytes(next(sample_traces(1))[1])
+    for path, flag in zip(files, ("--limit=5", "--most=5")):
+        said = run("trace", "graph", tmp_path / "w.0.et", "-o", path, flag)
+        assert (said.code, "note: --limit is now --most" in said.err) == (0, flag.startswith("--limit")), said.err
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_one_flag_has_one_meaning() -> None:
+    """What follows a flag has one word over all verbs, or it is known why not."""
+    kept = {"--backend": "PyTorch's word, and ASTRA-sim's", "--compute": "how a replay computes, and the model of it",
+            "--limit": "of a search also bytes", "--minimize": "of a plan one of four objectives",
+            "--out": "a file, a folder or a prefix", "--parquet": "a file or a folder", "--seed": "a number",
+            "--set": "of a plan fields of the workload"}
+    meant: dict[str, set[str]] = {}
+    for parser in every_parser(command_line()):
+        for action in parser._actions:
+            for flag in action.option_strings:
+                if flag.startswith("--") and action.nargs != 0:
+                    meant.setdefault(flag, set()).add(str(action.metavar or action.choices or action.dest))
+    assert {flag for flag, words in meant.items() if len(words) > 1} == set(kept)
+
+
+def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and those of its verbs."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                yield from every_parser(sub)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.commands import Run
 
+import astrarium as ar
+
 
 @pytest.fixture
 def other(design: Path) -> Path:
@@ -42,10 +44,21 @@ def test_what_is_refused(design: Path, run: Run, tmp_path: Path) -> None:
     for arguments in ([design], [design, design, "--compat"]):
         said = run("explain", *arguments)
         assert said.code == 2
-        assert "two designs, or one and --compat" in said.err
+        assert "two designs, or one and --set, --compat" in said.err
     said = run("explain", design, tmp_path / "none.yaml")
     assert (said.code, said.out) == (1, "")
     assert "none.yaml" in said.err
     said = run("explain", design, design, "--orders", "3")
     assert (said.code, said.out) == (1, "")
     assert "4 or more" in said.err
+
+
+def test_a_design_is_compared_with_itself_changed(design: Path, run: Run) -> None:
+    text = design.read_text()
+    other = design.with_name("slower.yaml")
+    change = "network.dims[0].bandwidth=1 GB/s"
+    said = run("explain", design, "--set", change)
+    ar.dump_design(ar.load_design(design, {"network.dims[0].bandwidth": "1 GB/s"}), other)
+    assert said.out.splitlines()[1:] == run("explain", design, other).out.splitlines()[1:]
+    assert said.out.splitlines()[0].endswith(f"to the same with {change}")
+    assert design.read_text() == text

@@ -22,7 +22,7 @@ def _run(*words: str) -> int:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("model") / "m"
-    assert _run("learn", "--count", "4", "-o", str(path)) == 0
+    assert _run("learn", "--traces", "4", "-o", str(path)) == 0
     return str(path)
 
 
@@ -49,7 +49,7 @@ def test_traces_in_a_folder_are_learned(tmp_path: Path, capsys: Capture) -> None
 
 
 def test_comparison_has_a_row_per_case(model: str, capsys: Capture) -> None:
-    assert _run("compare", model, "--count", "2", "--catalog", "llama2-7b", "--extrapolate", "--json") == 0
+    assert _run("compare", model, "--traces", "2", "--models", "llama2-7b", "--extrapolate", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found["cases"]) == 2
     assert found["summary"]["makespan"]["worst"] >= 0
@@ -61,8 +61,8 @@ def test_comparison_has_a_row_per_case(model: str, capsys: Capture) -> None:
     (("sample", "MODEL", "-o", "x", *FIT[:-1], "--tp", "2", "--ranks", "999998"), "learnt from"),
     (("sample", "MODEL", "-o", "x", "--condition", "layers"), "NAME=NUMBER"),
     (("sample", "/dev/null", "-o", "x"), "no model of traces"),
-    (("learn", "--catalog", "gpt2-small,llama2-7b", "-o", "x"), "built otherwise"),
-    (("learn", "--catalog", "mixtral-8x7b", "-o", "x"), "no dense decoder"),
+    (("learn", "--models", "gpt2-small,llama2-7b", "-o", "x"), "built otherwise"),
+    (("learn", "--models", "mixtral-8x7b", "-o", "x"), "no dense decoder"),
     (("learn", "nowhere", "-o", "x"), "nowhere.conditions.json"),
 ])
 def test_faults_are_said(model: str, words: tuple[str, ...], said: str, tmp_path: Path, capsys: Capture,

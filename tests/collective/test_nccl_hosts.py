@@ -93,7 +93,7 @@ def test_one_rank_in_each_host_needs_no_host(tmp_path: Path) -> None:
 
 def test_without_the_host_or_with_a_slower_one_it_is_refused(tmp_path: Path) -> None:
     logs = [read_log(str(log(tmp_path / "all_reduce.log", lambda size: 1 + size / 200e3, ranks(2, 8), SIZES[:10])))]
-    with pytest.raises(InputError, match="--host: is missing"):
+    with pytest.raises(InputError, match="--inside: is missing"):
         hosts_text("it", "50 GB/s", 50.0, logs, None)
     with pytest.raises(InputError, match="more than what the logs took"):
         hosts_text("it", "50 GB/s", 50.0, logs, fabric(HOST))
@@ -101,7 +101,7 @@ def test_without_the_host_or_with_a_slower_one_it_is_refused(tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"do not grow with sizes|times this bandwidth"):
         hosts_text("it", "50 GB/s", 50.0, flat, fabric(HOST))
     good = [read_log(str(log(tmp_path / "all_reduce.log", lambda size: 30 + size / 400e3, ranks(2, 8))))]
-    with pytest.raises(InputError, match="--link: the logs have 15 times this bandwidth"):
+    with pytest.raises(InputError, match="--link-bandwidth: the logs have 15 times this bandwidth"):
         hosts_text("it", "6.25 GB/s", 6.25, good, fabric(HOST))
 
 

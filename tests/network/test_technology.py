@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,12 @@ from astrarium.cost.power import site_power
 from astrarium.cost.price import system_cost
 from astrarium.errors import InputError
 from astrarium.network.cost import network_cost
+from astrarium.report.tables.study import study_tables
 from astrarium.search import Space
+from astrarium.search.bounds.objective import collective_makespan, objective_bound
+from astrarium.search.evaluate import Judge
+from astrarium.search.expression import compiled
+from astrarium.search.goal import goal_of
 from astrarium.search.update import Updater
 from astrarium.units import EnergyPerByte
 
@@ -83,6 +89,34 @@ def test_constraints_see_what_a_chosen_name_fills_in() -> None:
         Space(design(), KNOBS, where=["network.dims[0].bandwidth_per_npu > 1"])
 
 
+CHEAP = """
+[links.cheap]
+title = "A link that costs next to nothing"
+kind = "electrical"
+one = "a cable"
+bandwidth = "20 GB/s"
+price = "1 $"
+date = "2026"
+source = "none: a test"
+"""
+
+
+def test_no_design_of_chosen_links_falls_below_its_bound(tmp_path: Path) -> None:
+    """The bound of `exact`: LIBRA's 4 $ a GB/s would be one of the price of no cheaper technology."""
+    (tmp_path / "mine.toml").write_text(CHEAP)
+    with catalog.overlay(tmp_path / "mine.toml"):
+        ring = replace_all(design(), {"network.dims[0].shape": "ring", "collective.all_reduce": ["ring"]})
+        space = Space(ring, {"network.dims[0].link": ["lpo_800g", "dac_800g", "nvlink4", "cheap"],
+                             "network.dims[0].links": [1, 18]})
+        tree = objective_bound(Judge(space, goal_of("runtime_x_cost")), lambda base, judge: judge.scope.node(
+            collective_makespan(base, judge), ""))
+        bound = compiled(tree, {axis.name: at for at, axis in enumerate(space.axes)})
+        for point in space.points():
+            made = space.design(point)
+            least = bound(space.numbers(point))
+            assert 0 < least <= ar.simulate(made).makespan_ps / 1e3 * network_cost(made.network) * (1 + 1e-9)
+
+
 def test_energy_of_links_and_memory() -> None:
     """Each NPU sends 2 x 7 / 8 of 8 MB, over two links of a switch: into it and out of it."""
     given = replace_all(design(), {"cost.flop_energy": "1 pJ/FLOP"})
@@ -100,6 +134,16 @@ def test_money_of_links_and_memory() -> None:
     given = replace_all(design(), {"compute.price": 1000})
     assert network_cost(given.network) == pytest.approx(8 * (2 * 1320 / 2 + 13.0 * 50))
     assert system_cost(given) == pytest.approx(network_cost(given.network) + 8 * (1000 + 8 * 362.5))
+
+
+def test_costs_of_two_kinds_have_rows_of_their_own() -> None:
+    """The price of the network alone does not stand beside that of whole systems: HBM4 has no price."""
+    space = Space(replace_all(design(), {"compute.price": 1000}), {"memory.technology": ["hbm3e", "hbm4"]})
+    study = ar.search(space, "makespan", agent="grid", trials=2)
+    rows = {row[0]: row[1:] for table in study_tables(study, "space") for row in table.rows}
+    network = 8 * (1320 + 650)
+    assert sorted(rows["system cost"]) == ["", f"${network + 8 * (1000 + 8 * 362.5):,.0f}"]
+    assert sorted(rows["network cost"]) == ["", f"${network:,.0f}"]
 
 
 def test_a_technology_with_a_price_is_bought() -> None:

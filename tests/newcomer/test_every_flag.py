@@ -13,7 +13,7 @@ from tests.commands import Run, Said
 from tests.newcomer.every_input import write_inputs
 
 from astrarium.cli.arguments import Parser
-from astrarium.cli.dispatch import CATALOGED, VERBS
+from astrarium.cli.dispatch import CATALOGED, VERBS, catalog_flag
 from astrarium.cli.trace import SUB_VERBS
 
 MODES = {
@@ -33,7 +33,7 @@ MODES = {
     "validate": "validate rows.csv",
     "calibrate": "calibrate t.csv --base h100_sxm", "calibrate sheet":
         "calibrate t.csv --peak 100TFLOP/s --bandwidth 1TB/s --units 10",
-    "calibrate fabric": "calibrate all_reduce_perf.log --fabric mine --link 450GB/s",
+    "calibrate fabric": "calibrate all_reduce_perf.log --fabric mine --link-bandwidth 450GB/s",
     "explain": "explain one.yaml other.yaml", "explain compat": "explain one.yaml --compat",
     "explain trace": "explain design.yaml --trace et/w.*.et --rank 0",
     "show": "show one.yaml", "show workload": "show train.yaml --workload", "show trace": "show et/w",
@@ -54,7 +54,8 @@ MODES = {
 }
 
 VALUES = {
-    "--catalog": "mine.toml", "--groups": "ranks.json", "--dependencies": "data", "--limit": "1", "--cap": "1",
+    "--catalog": "mine.toml", "--plugin": "my_plugins.py",
+    "--groups": "ranks.json", "--dependencies": "data", "--limit": "1", "--cap": "1",
     "--trace": "et/w.*.et", "--rank": "1", "--fold": "off", "--timeline": "made.json", "--timeline-ranks": "0",
     "--parquet": "made.tables", "--html": "made.html", "--page": "run", "--figure": "bandwidth",
     "--minimize": "network_bandwidth",
@@ -62,13 +63,14 @@ VALUES = {
     "--trials": "3", "--seed": "7", "--start": "one.yaml", "--jobs": "2", "--ray": "no-such-address",
     "--study": "made.study",
     "--best": "made.yaml", "--csv": "made.csv", "--trajectory": "made.jsonl", "--optuna": "sqlite:///made.db",
-    "--certificate": "made.cert", "--bundle": "made.zip", "--design": "1", "--output": "made.yaml",
+    "--certificate": "made.cert", "--bundle": "made.zip", "--design": "1", "--output": "3",
+    "--traces": "2", "--most": "1",
     "--device": "a100_sxm_80gb", "--gpus": "4", "--objective": "cost", "--budget": "$1M", "--power": "1MW",
     "--cost": "pue=1.5", "--from": "launch.sh", "--launch": "megatron", "--seq": "512", "--global-batch": "16",
     "--precision": "fp16", "--fix": "tp=1", "--network": "dgx_h100_nvswitch", "--compute": "roofline",
     "--collectives": "simulated", "--stack": "none", "--top": "1", "--line": "2", "--out": "new",
     "--base": "a100_sxm_80gb", "--rows": "made.rows.csv", "--peak": "1TFLOP/s", "--bandwidth": "2TB/s",
-    "--units": "20", "--fabric": "other", "--link": "400GB/s", "--host": "dgx_h100_nvswitch",
+    "--units": "20", "--fabric": "other", "--link-bandwidth": "400GB/s", "--inside": "dgx_h100_nvswitch",
     "--measure": "train.yaml", "--serving": "serving.yaml", "--orders": "3", "--steps": "2",
     "--names": "made.names.json", "--durations": "1",
     "--sizes": "1", "--npus": "16", "--passes": "2", "--inner": "4", "--unit": "ns", "--compute-scale": "2",
@@ -79,11 +81,14 @@ VALUES = {
     "--comm-group-configuration": "ranks.json", "--to": "et", "--workload-configuration": "et/v",
     "--system-configuration": "none.json", "--network-configuration": "none.yml", "--logging-configuration": "x",
     "--logging-folder": "x", "--set": "network.dims[0].bandwidth=100 GB/s",
-    "--for": "serving", "--rate": "2", "--prompt": "30", "--ttft": "1s", "--tpot": "2ms",
+    "--measured": "1s",
+    "--for": "serving", "--rate": "2", "--requests": "serving.yaml", "--prompt": "30", "--ttft": "1s", "--tpot": "2ms",
     "--find": "rate", "--slo": "ttft_p99=2s",
     "--cache": "1 GB", "--lift": "zero", "--reserve": "2 GB", "--ignore": "lr",
 }
-OTHERS = {("run overlap", "--set"): "payload=1 KiB", ("serve", "--set"): "requests.rate=1000",
+OTHERS = {("check design", "--set"): "network.dims[0].npus=3",
+          ("search count", "--set"): "network.dims[0].latency=-1 us",
+          ("run overlap", "--set"): "payload=1 KiB", ("serve", "--set"): "requests.rate=1000",
           ("show fabric", "--set"): "inside=free", ("plan", "--set"): "precision.gradients=fp32",
           ("plan from", "--set"): "mask=full", ("show workload", "--set"): "workload.global_batch=8",
           ("serve", "--page"): "serve", ("serve find", "--page"): "serve",
@@ -97,8 +102,10 @@ SAME = {
     "--pure": "the same integers",
     "--fold": "the same integers",
     "--catalog": "rows that the command may name, or not",
+    "--plugin": "things that the command may name, or not",
     "--copy": "files as they are",
     "--limit": "nothing is beyond it",
+    "--most": "nothing is beyond it",
     "--cache": "the same trials",
     "--exact": "a plan so small is exact",
     "--link": "the default",
@@ -118,7 +125,7 @@ def parser_of(mode: str, words: list[str]) -> Parser:
     parser = Parser(prog=mode, description=sentence)
     importlib.import_module(f"astrarium.cli.{name}").arguments(parser)
     if words[0] in CATALOGED:
-        parser.add_argument("--catalog")
+        catalog_flag(parser)
     return parser
 
 

@@ -22,14 +22,16 @@ from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.goal import goal_of
 from astrarium.planner.serving.machines import Machines
+from astrarium.planner.serving.mix import equal
 from astrarium.planner.serving.planning import assumptions
 from astrarium.planner.serving.pools import PAIRS, pools_of
 from astrarium.planner.serving.prices import price_of
+from astrarium.planner.serving.routed import routed
 from astrarium.planner.serving.service import Service, service_of
 from astrarium.planner.terms import cost_of, terms_of
 from astrarium.report.pages.serving_plan import serving_plan_page
 from astrarium.report.tables.serving_plan import serving_plan_tables
-from astrarium.serving import load_serving, serve
+from astrarium.serving import Lognormal, Poisson, Prefix, Uniform, load_serving, serve
 from astrarium.serving.find import rate_of, step_of
 from astrarium.serving.interval import tpot_interval
 from astrarium.serving.layout import Layout
@@ -48,6 +50,9 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
     "experts": {"model": "qwen3-30b-a3b", "gpus": 2, "fixed": {"weights": ["fp8"], "cache": ["bf16"]}},
     "together": {"gpus": 1, "ttft": "good90=40ms", "tpot": "good90=8ms"},
     "energy": {"gpus": 2, "objective": "energy", "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
+    "lengths": {"gpus": 2, "prompt": None, "output": None, "fixed": {"weights": ["bf16"]}, "requests": Poisson(
+        rate=1, count=1, seed=1, prompt=Lognormal(mean=600, cv=0.8, high=4096), output=Uniform(low=20, high=100),
+        prefix=Prefix(tokens=100))},
     "devices": {"device": ["h100_sxm", "a100_sxm_80gb"], "gpus": 2, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
 }
 
@@ -135,6 +140,7 @@ def test_the_command(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ({"stack": "nemo"}, "does not serve.*vllm, vllm-sync, sglang, trt-llm"), ({"stack": "vlm"}, "did you mean 'vllm'"),
     ({"fixed": {"weights": ["fp7"]}}, "fix weights: .*did you mean 'fp8'"), ({"gpus": None, "rate": 1e9}, "less than"),
     ({"model": "llama3-70b", "gpus": 4, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}}, "tp 1.*tp 4"),
+    ({"requests": Poisson(rate=1, count=1, seed=1, prompt=6, output=6)}, "own"),
     ({"tpot": "1ms"}, "TPOT"), ({"model": "bert-base"}, "model")])
 def test_what_is_refused(changes: Mapping[str, Any], part: str) -> None:
     with pytest.raises(InputError, match=part):
@@ -150,9 +156,14 @@ def test_devices_of_different_models_are_undecided(one: ServingPlan) -> None:
         assert any("undecided between devices" in title for title in titles) == said
 
 
+def test_long_times_have_their_unit(one: ServingPlan) -> None:
+    assert replace(one.best.trial.candidate.ceiling, first=5.54e11).why == "TTFT: 554 s without any load"
+
+
 def test_requests_longer_than_the_model_are_noted(one: ServingPlan) -> None:
     assert not any("max_model_len" in each for each in one.assumed)
-    assert any("max_model_len" in each for each in assumptions(replace(one.service, prompt=8192)))
+    longer = replace(one.service, mix=equal(8192, 1, one.service.slo.limits[1]))
+    assert any("max_model_len" in each for each in assumptions(longer))
 
 
 def test_pipelines_are_left_out_unless_fixed() -> None:
@@ -218,6 +229,13 @@ def test_goals() -> None:
     assert rated.needed("", 32, 16) == float("inf")
 
 
+def test_a_router_that_knows_the_queues_serves_more(one: ServingPlan) -> None:
+    found = routed(one.service, one.best.trial, 2)
+    assert found is not None
+    assert found.at_random == 2 * one.best.trial.rate < found.fewest
+    assert one.routed is None, "one engine has nothing to choose from"
+
+
 def test_the_page_and_the_tables(one: ServingPlan) -> None:
     found = checked(serving_plan_page(one))
     assert found.open == []
@@ -252,7 +270,7 @@ def test_intervals_of_stacks(stack: str | None, device: str, words: str) -> None
 
 def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:
     each = one.best.trial.candidate
-    server = fleet_of(each.design, each.policy, Buckets(), each.known).front[0]
+    server = fleet_of(each.design, each.policy, Buckets(), each.known).servers[0]
     assert server.scheduler.cache.total > 0
     assert isinstance(each.ceiling, Ceiling)
     assert each.ceiling.most * server.scheduler.cache.of(600) <= server.scheduler.cache.total

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 
 import numpy as np
@@ -15,6 +14,7 @@ from astrarium.collective.estimate import lower_bound
 from astrarium.errors import InputError
 from astrarium.planner.wires import Wires
 from astrarium.search import Space, search
+from astrarium.search.bounds.archive import Archive
 from astrarium.search.bounds.branches import branches_of
 from astrarium.search.bounds.columns import vector
 from astrarium.search.bounds.objective import SAFE
@@ -31,7 +31,7 @@ def test_no_run_falls_below_its_bound(backend: str, zero: list[int]) -> None:
     space, rng, close = trainings(**{"network.backend": [backend], "workload.zero": zero}), random.Random(7), 0
     goal = goal_of("makespan * network_bandwidth")
     branches, evaluator = branches_of(Judge(space, goal), None), Evaluator(space, goal)
-    trees = {tuple(sorted(branch.choice.items())): branch for branch in branches.open(math.inf)}
+    trees = {tuple(sorted(branch.choice.items())): branch for branch in branches.open(Archive(1))}
     seen = 0
     while seen < draws(45 if backend == "closed_form" else 23).max_examples:
         point = space.sample(rng)
@@ -70,7 +70,8 @@ def test_switches_that_compute_are_not_slower_than_their_bound(dims: int) -> Non
     able = ar.Switch(8, bandwidth="450 GB/s", latency="1 us", in_switch=ar.InSwitch(rate="6.4 TB/s"))
     network = ar.Network([able, ar.Switch(4, bandwidth="450 GB/s", latency="2 us")][:dims])
     base = ar.Design(workload=ar.SingleCollective("all_reduce", "1 GB"), network=network)
-    (branch,) = branches_of(Judge(Space(base, {"collective.chunks": [1, 8]}), goal_of("makespan")), None).open(math.inf)
+    judge = Judge(Space(base, {"collective.chunks": [1, 8]}), goal_of("makespan"))
+    (branch,) = branches_of(judge, None).open(Archive(1))
     bound = float(np.ravel(vector(branch.tree, {"collective.chunks": np.array([8])}))[0])
     makespan = float(ar.simulate(base).makespan)
     assert 0.5 * makespan < bound < makespan

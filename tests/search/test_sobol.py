@@ -111,6 +111,13 @@ def test_tied_knobs_and_refused_designs(refused: bool) -> None:
     assert near(index["c"].runs, fours / 4 / (share * (1 - share)), 0.15)
 
 
+def test_too_few_designs_that_run_are_refused() -> None:
+    with pytest.raises(InputError, match="too few designs run: a factor has only 0 pairs"):
+        indices(TIED, lambda point: float(sum(point)) if point[2] == 0 and point[0] == 4 else math.nan, 30)
+    with pytest.raises(InputError, match="the same for every design"):
+        indices(TIED, lambda point: 1.0, 30)
+
+
 def test_objectives_above_zero_are_analysed_by_their_logarithm() -> None:
     space = Space(None, variables={"a": range(4), "b": range(4)})
     found = indices(space, lambda point: math.exp(3 * point[0] + point[1]), logarithm=None)

@@ -44,9 +44,13 @@ nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared*
             const bool astra = borrowed.plan.policy.order == astrarium::Order::astra_sim;
             const bool all = record || (nodes && astra);
             if (fold) {
-                const astrarium::FoldOptions options{
-                    all, nodes, most, hurried, kept ? kept->measurements.store() : std::make_shared<astrarium::LineStore>(),
-                    borrowed.ranks->common, tell};
+                const astrarium::FoldOptions options{all,
+                                                     nodes,
+                                                     most,
+                                                     hurried,
+                                                     kept ? kept->measurements.store() : std::make_shared<astrarium::LineStore>(),
+                                                     borrowed.ranks->common,
+                                                     tell};
                 outcome =
                     astra ? astrarium::run_astra_folded(borrowed.plan, options) : astrarium::run_native_folded(borrowed.plan, options);
             } else {
@@ -77,8 +81,7 @@ void bind_engine(nb::module_& m) {
                                   "Times of collectives, cached for later runs in at most so many bytes; and which ranks are equal.")
         .def(nb::init<std::size_t>(), nb::arg("most"));
     m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(),
-          nb::arg("hurried") = false, nb::arg("given_up") = nb::none(), nb::arg("nodes") = false,
-          nb::arg("most") = astrarium::never,
+          nb::arg("hurried") = false, nb::arg("given_up") = nb::none(), nb::arg("nodes") = false, nb::arg("most") = astrarium::never,
           "Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).");
     m.def("pace", &pace, nb::arg("phases"), nb::arg("paths"), nb::arg("chunks"), nb::arg("limit"), nb::arg("entry"),
           "When the last of a collective's chunks ends at one NPU, in ns; see engine/strides.py.");

@@ -9,7 +9,7 @@
 
 namespace astrarium {
 
-Outcome run_astra(const Plan& plan, bool record);   // every rank, every message, ASTRA-sim's rule book
+Outcome run_astra(const Plan& plan, bool record);  // every rank, every message, ASTRA-sim's rule book
 struct FoldOptions;
 Outcome run_native(const Plan& plan, const FoldOptions& options);  // every rank, every message, the native rule book
 class Beats;

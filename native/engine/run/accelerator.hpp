@@ -86,7 +86,7 @@ struct RunOptions {
     bool record = false;  // node times and traffic
     bool nodes = false;   // node times
     Tick most = never;    // see FoldOptions
-    bool alone = false;  // one member of the plan's first collective runs for all: its messages arrive at itself
+    bool alone = false;   // one member of the plan's first collective runs for all: its messages arrive at itself
     Plugins plugins = {};
     Equals* equals = nullptr;
     Accelerator* accelerator = nullptr;

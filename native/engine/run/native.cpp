@@ -18,10 +18,9 @@ const Plan& that_fits(const Plan& plan, const RunOptions& options) {
 }  // namespace
 
 Native::Native(const Plan& plan, const RunOptions& options)
-    : plan_(that_fits(plan, options)), record_(options.record), own_clock_(plan.network.medium->own_clock),
-      most_(options.most), equals_(options.equals), accelerator_(options.accelerator),
-      nodes_(plan_, clock_, record_ || options.nodes, options.plugins, *this), messages_(plan_, clock_, options, *this),
-      post_(plan_, clock_, nodes_, messages_, equals_), remote_(plan_, options.plugins.memory),
+    : plan_(that_fits(plan, options)), record_(options.record), own_clock_(plan.network.medium->own_clock), most_(options.most),
+      equals_(options.equals), accelerator_(options.accelerator), nodes_(plan_, clock_, record_ || options.nodes, options.plugins, *this),
+      messages_(plan_, clock_, options, *this), post_(plan_, clock_, nodes_, messages_, equals_), remote_(plan_, options.plugins.memory),
       collectives_(plan_, clock_, nodes_, messages_, options),
       parts_{plan_, record_, equals_ != nullptr, clock_, nodes_, messages_, post_, remote_, collectives_} {
     if (options.accelerator) options.accelerator->begin(parts_);

@@ -52,7 +52,7 @@ public:
     std::size_t ranks() const { return ranks_.size(); }
     bool done() const { return unfinished_ == 0; }
     Tick at(Tick clock) const { return add(clock, skipped_); }  // the time in the run at a time of the clock
-    void look(std::uint32_t rank);  // issues what is ready, as far as lanes have room
+    void look(std::uint32_t rank);                              // issues what is ready, as far as lanes have room
     // A node ends: now, or at `when`.
     void complete(std::uint32_t rank, std::uint32_t node);
     void over(std::uint32_t rank, std::uint32_t node, Tick when) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -60,10 +60,7 @@ class Technologies:
         return load(self.kind)[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in load(self.kind)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names())
+        return isinstance(name, str) and name in load(self.kind)
 
 
 def link_technology(name: str) -> LinkTechnology:

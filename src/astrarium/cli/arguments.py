@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from astrarium.errors import InputError, nearest
 
-__all__ = ["Parser", "apart", "fold", "idle", "json_flag", "note", "place", "rank", "timeline", "truth", "whole"]
+__all__ = ["Parser", "apart", "fold", "idle", "json_flag", "note", "place", "rank", "seconds",
+           "set_flag", "timeline", "truth", "whole"]
 
 TRUE, FALSE = ("true", "True", "t", "T", "1"), ("false", "False", "f", "F", "0")
 
@@ -33,6 +35,7 @@ def _width() -> int:
 class Parser(argparse.ArgumentParser):
     """argparse without abbreviations; an unknown flag or choice names the nearest one. Usage errors exit with 2."""
 
+    renamed: Mapping[str, str] = MappingProxyType({})      # old flag -> the one that has its meaning today
     ignores = False     # unknown arguments end in the namespace's `unknown` instead
     fill: Callable[[Parser], None] | None = None    # adds the arguments of a sub-verb when that is what was asked for
 
@@ -47,7 +50,7 @@ class Parser(argparse.ArgumentParser):
         fill, self.fill = self.fill, None
         if fill is not None:
             fill(self)
-        options, unknown = super().parse_known_args(args, namespace)
+        options, unknown = super().parse_known_args(None if args is None else self.today(args), namespace)
         if unknown:
             self.error(self._unknown(unknown[0]))
         return options, unknown
@@ -55,12 +58,22 @@ class Parser(argparse.ArgumentParser):
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """`arguments` as a namespace; SystemExit(2) with a message for anything unknown."""
         options: argparse.Namespace
-        options, unknown = super().parse_known_args(arguments)
+        options, unknown = super().parse_known_args(self.today(arguments))
         if self.ignores:
             options.unknown = [self._unknown(word) for word in unknown]
         elif unknown:
             self.error(self._unknown(unknown[0]))
         return options
+
+    def today(self, words: Sequence[str]) -> list[str]:
+        """Words with old flags under their present names, which a note says."""
+        found = []
+        for word in words:
+            flag, equals, value = word.partition("=")
+            if flag in self.renamed:
+                note(f"{flag} is now {self.renamed[flag]}")
+            found.append(self.renamed.get(flag, flag) + equals + value)
+        return found
 
     def _unknown(self, word: str) -> str:
         """A sentence about an unknown argument, with the flag that was probably meant."""
@@ -70,7 +83,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line to stderr; SystemExit(2)."""
-        self.exit(2, f"{self.prog}: error: {message}; {self.prog} --help prints what it takes\n")
+        self.exit(2, f"{self.prog}: error: {message} ({self.prog} --help prints what it takes)\n")
+
+
+def set_flag(parser: Parser, what: str) -> None:
+    """`--set path=value`, which may be repeated; `what` it changes."""
+    parser.add_argument("--set", metavar="path=value", action="append", default=[], help=what + "; may be repeated")
 
 
 def note(text: str) -> None:
@@ -109,6 +127,22 @@ def truth(text: str) -> bool:
     if text in TRUE + FALSE:
         return text in TRUE
     raise argparse.ArgumentTypeError(f"{text!r}; expected true or false")
+
+
+def seconds(text: str) -> float:
+    """A time limit in seconds: `10`, or with a unit, as in `10 s` and `2 min`."""
+    from astrarium.units import Time
+
+    try:
+        value = float(text)
+    except ValueError:
+        try:
+            value = float(Time(text)) / 1e9
+        except (InputError, ValueError):
+            value = 0.0
+    if 0 < value < float("inf"):
+        return value
+    raise argparse.ArgumentTypeError(f"{text!r}; expected a time above 0, such as '10 s'")
 
 
 def whole(text: str) -> int:

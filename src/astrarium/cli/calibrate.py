@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from glob import glob
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, seconds
 from astrarium.errors import InputError
 from astrarium.units import Bandwidth, FlopRate
 
@@ -35,17 +35,18 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--units", type=int, metavar="N", help="without --base: multiprocessors or compute units")
     parser.add_argument("--fabric", metavar="NAME", help="FILEs are logs of nccl-tests, inside one host or over "
                         "several: write a row of this name for --catalog, which a dim takes as its `fabric`")
-    parser.add_argument("--link", metavar="RATE", help="with --fabric: bandwidth out of one NPU (of several hosts: of "
-                        "its NIC) of the data sheet")
-    parser.add_argument("--host", metavar="FABRIC", help="with logs of several hosts: the fabric inside them")
+    parser.renamed = {"--link": "--link-bandwidth", "--host": "--inside"}
+    parser.add_argument("--link-bandwidth", metavar="RATE", help="with --fabric: bandwidth out of one NPU (of several "
+                        "hosts: of its NIC) of the data sheet")
+    parser.add_argument("--inside", metavar="FABRIC", help="with logs of several hosts: the fabric inside them")
     parser.add_argument("--serving", metavar="FILE.yaml", help="FILE is a log of one engine, a request a line: print "
                         "the policy's overhead and stream_offset with which this serving file gives its mean times")
     parser.add_argument("--measure", metavar="DESIGN", nargs="?", const="",
                         help="without DESIGN: measure a stated kit of kernels on this GPU with PyTorch, and write the "
                              "device to -o; with it: the distinct kernels of the design's workload, and write their "
                              "timings to -o")
-    parser.add_argument("--limit", metavar="SECONDS", type=float,
-                        help="with --measure and no DESIGN: limit of the time; default 600")
+    parser.add_argument("--limit", metavar="TIME", type=seconds,
+                        help="with --measure and no DESIGN: limit of the time, such as '5 min'; default 600 s")
     json_flag(parser)
 
 
@@ -62,15 +63,15 @@ def run(options: argparse.Namespace) -> int:
     idle("--limit", options.limit, "--measure without DESIGN")
     _there(options.file)
     if options.serving is not None:
-        for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link", "host"):
-            idle(f"--{name}", getattr(options, name), "no --serving")
+        for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link_bandwidth", "inside"):
+            idle(f"--{name.replace('_', '-')}", getattr(options, name), "no --serving")
         return _engine(options)
     if options.fabric is not None:
         for name in ("base", "rows", "peak", "bandwidth", "units"):
             idle(f"--{name}", getattr(options, name), "no --fabric")
         return _fabric(options)
-    idle("--link", options.link, "with --fabric")
-    idle("--host", options.host, "with --fabric")
+    idle("--link-bandwidth", options.link_bandwidth, "with --fabric")
+    idle("--inside", options.inside, "with --fabric")
     from astrarium.cli.calibrate_kit import sentence
     from astrarium.compute.calibration import calibrated, unseen_errors
     from astrarium.compute.calibration_file import dumps
@@ -137,22 +138,24 @@ def _fabric(options: argparse.Namespace) -> int:
     from astrarium.collective.nccl_hosts import hosts_text
     from astrarium.collective.nccl_log import fabric_text, read_log
 
-    if options.link is None or not options.fabric.isidentifier():
-        raise InputError("--link" if options.link is None else "--fabric", "is missing" if options.link is None else
-                         "is no name", expected='such as "450 GB/s"' if options.link is None else "letters and digits")
-    logs, rate = [read_log(path) for path in options.file], float(Bandwidth(options.link))
+    if options.link_bandwidth is None or not options.fabric.isidentifier():
+        missing = options.link_bandwidth is None
+        raise InputError("--link-bandwidth" if missing else "--fabric", "is missing" if missing else "is no name",
+                         expected='such as "450 GB/s"' if missing else "letters and digits")
+    logs, rate = [read_log(path) for path in options.file], float(Bandwidth(options.link_bandwidth))
     several = {log.hosts > 1 for log in logs}
     if len(several) > 1:
         raise InputError("--fabric", "the logs are of one host and of several",
-                         expected="those of one host first, then the others with --catalog and --host")
+                         expected="those of one host first, then the others with --catalog and --inside")
     if several == {True}:
-        host = None if options.host is None else fabric(options.host, "--host")
+        host = None if options.inside is None else fabric(options.inside, "--inside")
         if host is not None and host.kind != "host":
-            raise InputError("--host", f"{host.name} lies between hosts", expected="one of " + ", ".join(names("host")))
-        text, errors = hosts_text(options.fabric, options.link, rate, logs, host)
+            raise InputError("--inside", f"{host.name} lies between hosts",
+                             expected="one of " + ", ".join(names("host")))
+        text, errors = hosts_text(options.fabric, options.link_bandwidth, rate, logs, host)
     else:
-        idle("--host", options.host, "with logs of several hosts")
-        text, errors = fabric_text(options.fabric, options.link, rate, logs)
+        idle("--inside", options.inside, "with logs of several hosts")
+        text, errors = fabric_text(options.fabric, options.link_bandwidth, rate, logs)
     for name, error in errors.items():
         note(f"{name}: median error {100 * error:.1f} %")
     said = json.dumps(errors, indent=1) + "\n"
@@ -173,11 +176,11 @@ def _engine(options: argparse.Namespace) -> int:
     if len(options.file) != 1:
         raise InputError("FILE", f"{len(options.file)} logs", expected="one log of one engine")
     serving = read_as("serving file", load_serving, options.serving)
-    apart("--out", options.out, (serving.design,))
+    apart("--out", options.out, (serving.alone,))
     log = read_log(options.file[0])
     for line in log_notes(options.file[0], log):
         note(line)
-    found = fitted(log, load_design(serving.design), serving.policy)
+    found = fitted(log, load_design(serving.alone), serving.policy)
     for name, measured, before, after in (
             (name, getattr(found.measured, name), getattr(found.before, name), getattr(found.after, name))
             for name in ("tpot", "ttft")):
@@ -224,9 +227,9 @@ def _base(options: argparse.Namespace) -> str | Machine:
 def _measure(options: argparse.Namespace) -> int:
     """The kit, or the kernels of a design."""
     idle("FILE", options.file, "one of FILE and --measure")
-    device, others = ("base", "rows", "peak", "bandwidth", "units"), ("fabric", "link", "host", "serving", "json")
-    for name in others:
-        idle(f"--{name}", getattr(options, name), "no --measure")
+    device = "base", "rows", "peak", "bandwidth", "units"
+    for name in ("fabric", "link_bandwidth", "inside", "serving", "json"):
+        idle(f"--{name.replace('_', '-')}", getattr(options, name), "no --measure")
     for name in ("limit", *device) if options.measure else ():
         idle(f"--{name}", getattr(options, name), "--measure without DESIGN")
     if not options.measure:

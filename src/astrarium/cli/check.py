@@ -7,10 +7,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, set_flag, whole
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 from astrarium.cli.paths import is_design, is_program, read_design
+from astrarium.config import assignments
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,11 +26,13 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH",
                         help="a design file (.yaml), traces (the prefix of prefix.RANK.et, or prefix.*.et), an MSCCL++ "
                         "plan (.json) or an MSCCL program (.xml), which is proved")
+    set_flag(parser, "change a field of the designs first")
     parser.add_argument("--groups", metavar="FILE", help="JSON file of communicator groups (default: those of the "
                                                          "traces)")
     parser.add_argument("--dependencies", choices=("data+ctrl", "data"),
                         help="dependencies that a node waits for (data+ctrl); for a design, those of the design")
-    parser.add_argument("--limit", metavar="N", type=whole, default=1000, help="most findings of one code (1000)")
+    parser.renamed = {"--limit": "--most"}
+    parser.add_argument("--most", metavar="N", type=whole, default=1000, help="most findings of one code (1000)")
     json_flag(parser)
 
 
@@ -38,7 +41,8 @@ def run(options: argparse.Namespace) -> int:
     traces = any(not is_design(path) and not is_program(path) for path in options.paths)
     idle("--groups", options.groups and not traces, "traces; a design file names its groups")
     idle("--dependencies", options.dependencies and not traces, "traces; a design file says it itself")
-    found: list[dict[str, Any]] = []
+    idle("--set", options.set and not any(map(is_design, options.paths)), "a design file")
+    changes, found = assignments(options.set), list[dict[str, Any]]()
     for path in options.paths:
         try:
             if is_program(path):
@@ -46,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
                 prove_program(path)
             else:
-                found += _design(path, options) if is_design(path) else _traces(path, path, options)
+                found += _design(path, changes, options.most) if is_design(path) else _traces(path, path, options)
         except InputError as error:
             found += _faults(path, error)
     errors = sum(finding["severity"] == "error" for finding in found)
@@ -63,18 +67,18 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}" + ("" if count == 1 else "s")
 
 
-def _design(path: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+def _design(path: str, changes: Mapping[str, Any], limit: int) -> list[dict[str, Any]]:
     """Findings of the traces that a design names; where there are none, why it cannot run. ConfigError with every
     problem of the design itself."""
     from astrarium.simulate import prepare
     from astrarium.workload.config import Trace
     from astrarium.workload.jobs import Jobs
 
-    design = read_design(path)
+    design = read_design(path, changes)
     say_imports(design)
     works = [job.workload for job in design.workload.jobs] if isinstance(design.workload, Jobs) else [design.workload]
     found = [finding for work in works if isinstance(work, Trace)
-             for finding in _of_workload(path, work, options.limit)]
+             for finding in _of_workload(path, work, limit)]
     if not any(finding["severity"] == "error" for finding in found):
         try:
             prepare(design, record=False)
@@ -97,7 +101,7 @@ def _traces(path: str, workload: str, options: argparse.Namespace) -> list[dict[
     from astrarium.trace import read_groups
 
     groups = read_groups(options.groups) if options.groups else None
-    return _findings(path, workload, groups, options.dependencies or "data+ctrl", options.limit)
+    return _findings(path, workload, groups, options.dependencies or "data+ctrl", options.most)
 
 
 def _findings(path: str, workload: str, groups: Mapping[str, Sequence[int]] | None, dependencies: Dependencies,

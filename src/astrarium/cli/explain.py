@@ -8,9 +8,10 @@ import argparse
 import os
 import sys
 
-from astrarium.cli.arguments import Parser, idle, json_flag, note, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, set_flag, whole
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.json_output import print_json
+from astrarium.config import assignments, replace_all
 from astrarium.errors import InputError
 
 __all__ = ["arguments", "run"]
@@ -22,6 +23,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("first", metavar="A.yaml", help="the design to start from; or a serving file, or a study, for "
                                                         "its best design")
     parser.add_argument("second", metavar="B.yaml", nargs="?", help="the one to arrive at")
+    set_flag(parser, "change a field of B; without B, of A, which is then compared with A as it is")
     parser.add_argument("--compat", action="store_true", dest="reread",
                         help="instead of B: A in the other mode of `compat` (astra_sim or none)")
     parser.add_argument("--trace", metavar="PATTERN",
@@ -37,8 +39,9 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Load, explain, print."""
-    if (options.second is not None) + options.reread + (options.trace is not None) != 1:
-        options.usage.error("expected two designs, or one and --compat or --trace")
+    two = options.second is not None or bool(options.set)
+    if two + options.reread + (options.trace is not None) != 1:
+        options.usage.error("expected two designs, or one and --set, --compat or --trace")
     if options.trace is not None:
         for name in ("orders", "seed"):
             idle(f"--{name}", getattr(options, name) is not None, "two designs, or --compat")
@@ -53,21 +56,27 @@ def run(options: argparse.Namespace) -> int:
 
     orders, seed = 64 if options.orders is None else options.orders, options.seed or 0
     if options.second is not None and _studies(options.first, options.second):
+        idle("--set", options.set, "designs, not studies")
         return _gains(options, orders, seed)
-    if options.second is not None and is_serving(options.first):
+    if two and is_serving(options.first):
         return _serving(options, orders, seed)
     first = read_design(options.first)
     if options.reread:
         found = explain_rules(first, orders=orders, seed=seed)
         name = f"the same with compat: {rule_books(first)[1].compat}"
     else:
-        found = explain(first, read_design(options.second), orders=orders, seed=seed)
-        name = options.second
+        second = read_design(options.second or options.first, assignments(options.set))
+        found, name = explain(first, second, orders=orders, seed=seed), _second(options)
     if options.json:
         print_json("explain", explanation_plain(found))
         return 0
     print_tables(explanation_tables(found, options.first, name), sys.stdout)
     return 0
+
+
+def _second(options: argparse.Namespace) -> str:
+    """What the design to arrive at is called."""
+    return " ".join([options.second or "the same", *([f"with {', '.join(options.set)}"] if options.set else [])])
 
 
 def _studies(*paths: str) -> bool:
@@ -105,7 +114,9 @@ def _serving(options: argparse.Namespace, orders: int, seed: int) -> int:
     from astrarium.search.explain_serving import explain_serving
     from astrarium.serving.design import load_serving_design
 
-    first, second = (read_as("serving file", load_serving_design, path) for path in (options.first, options.second))
+    first, second = (read_as("serving file", load_serving_design, path)
+                     for path in (options.first, options.second or options.first))
+    second = replace_all(second, assignments(options.set))
     found = explain_serving(first, second, orders=orders, seed=seed)
     if found.saturated:
         note(f"{found.saturated:,} of the streams are saturated: their latencies grow with the length of the stream")
@@ -114,7 +125,7 @@ def _serving(options: argparse.Namespace, orders: int, seed: int) -> int:
     if options.json:
         print_json("explain serving", serving_explanation_plain(found))
         return 0
-    print_tables(serving_explanation_tables(found, options.first, options.second), sys.stdout)
+    print_tables(serving_explanation_tables(found, options.first, _second(options)), sys.stdout)
     return 0
 
 

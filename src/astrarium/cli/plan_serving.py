@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["run_serving", "serving_flags", "training_only"]
 
-SERVING = {"--rate": "rate", "--prompt": "prompt", "--ttft": "ttft", "--tpot": "tpot"}
+SERVING = {"--rate": "rate", "--requests": "requests", "--prompt": "prompt", "--output": "output", "--ttft": "ttft",
+           "--tpot": "tpot"}
 TRAINING = {"--budget": "budget", "--power": "power", "--seq": "seq", "--global-batch": "global_batch",
             "--precision": "precision", "--set": "settings", "--reserve": "reserve", "--limit": "limit",
-            "--exact": "exact", "-j": "jobs"}
+            "--exact": "exact", "--measured": "measured", "--certificate": "certificate", "-j": "jobs"}
 SOON, EVERY = 1.0, 5.0         # seconds before the first table; between two remarks on progress
 
 
@@ -32,7 +33,11 @@ def serving_flags(parser: Parser) -> None:
     parser.add_argument("--rate", metavar="R", type=float,
                         help="with --for serving: requests per second to serve with the fewest GPUs, in place of "
                              "--gpus")
+    parser.add_argument("--requests", metavar="FILE",
+                        help="with --for serving: a serving file whose requests (poisson, gamma, sharegpt) have the "
+                             "lengths, in place of --prompt and --output")
     parser.add_argument("--prompt", metavar="TOKENS", type=whole, help="with --for serving: tokens of a prompt")
+    parser.add_argument("--output", metavar="TOKENS", type=whole, help="with --for serving: tokens of an answer")
     for name, example in (("ttft", "2s"), ("tpot", "30ms")):
         parser.add_argument(f"--{name}", metavar=f"[STATISTIC=]{example}",
                             help=f"with --for serving: limit of {name.upper()} ({example}: of its 99th percentile; "
@@ -57,22 +62,24 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
         idle(flag, getattr(options, TRAINING[flag]) is not None, "--gpus N with --for serving, or --rate R with "
              "--objective cost for the cheapest fleet")
     _refuse(options, TRAINING, "--for training")
-    place("-o", options.output)
+    place("--out", options.out)
     page = page_for("plan_serving", options)
-    idle("--line", options.line is not None and not options.output and not options.launch, "-o or --launch as well")
+    idle("--line", options.line is not None and not options.out and not options.launch, "-o or --launch as well")
     idle("--ignore", options.ignore and options.today is None, "--from FILE as well")
     if options.launch not in (None, *LAUNCHES):
         raise InputError("--launch", f"{options.launch} trains", expected="one of " + ", ".join(LAUNCHES))
     if options.model is None and options.today is None:
         options.usage.error("expected MODEL, or --from FILE")
     common: dict[str, Any] = {
-        "gpus": options.gpus, "rate": options.rate, "prompt": options.prompt, "output": _tokens(options.long_output),
+        "gpus": options.gpus, "rate": options.rate, "prompt": options.prompt, "output": options.output,
         "ttft": options.ttft or "", "tpot": options.tpot or "", "network": options.network, "compute": options.compute,
         "collectives": options.collectives, "stack": options.stack, "top": options.top,
         "fixed": fixed_of(options.fix), "lift": names_of(options.lift), "objective": options.objective,
-        "cost": cost_from(options.cost), "progress": _Remarks().show}
+        "cost": cost_from(options.cost), "requests": options.requests, "progress": _Remarks().show}
     found = plan_serving(options.model, devices, **common) if options.today is None else plan_serving_from(
         options.today, devices, model=options.model, ignore=names_of(options.ignore), **common)
+    if options.line == "now":
+        raise InputError("--line", "now is what --from has", expected="the number of a line")
     line = options.line or 1
     if line > len(found.lines):
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
@@ -89,20 +96,13 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
         if launch is not None:
             print(f"\n{options.launch}, line {line}\n{launch}")
     write_page(page, options, found)
-    if options.output:
+    if options.out:
         from astrarium.planner.serving import write_serving
 
-        design = write_serving(found.lines[line - 1], found.service, options.output)
-        note(f"an engine of line {line} is in {options.output} and {os.path.basename(design)}: "
-             f"astrarium serve {os.path.basename(options.output)}")
+        design = write_serving(found.lines[line - 1], found.service, options.out)
+        note(f"an engine of line {line} is in {options.out} and {os.path.basename(design)}: "
+             f"astrarium serve {os.path.basename(options.out)}")
     return 0
-
-
-def _tokens(text: str | None) -> int | None:
-    if text is None or text.isdecimal():
-        return None if text is None else int(text)
-    raise InputError("--output", f"{text[:60]!r}", expected="tokens of an answer, with --for serving; "
-                     "-o FILE for a file")
 
 
 class _Remarks:

@@ -33,7 +33,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--bundle", metavar="FILE.zip",
                         help="the study with its files, to run again elsewhere: astrarium search FILE.zip")
     parser.add_argument("--design", metavar="N", type=rank, help="write trial N as a design file (with -o)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the design file of --design")
+    parser.renamed = {"--output": "--out"}
+    parser.add_argument("-o", "--out", metavar="FILE", help="the design file of --design")
     parser.add_argument("--recheck", action="store_true", help="simulate again the best designs on contention, and "
                         "one knob at a time around the best")
     json_flag(parser)
@@ -46,11 +47,11 @@ def run(options: argparse.Namespace) -> int:
     page = page_for("report", options)
     for flag in ("parquet", "trajectory", "certificate", "bundle"):
         place(f"--{flag}", getattr(options, flag))
-    place("-o", options.output)
-    idle("-o" if options.output else "--design", bool(options.output) != (options.design is not None),
+    place("--out", options.out)
+    idle("--out" if options.out else "--design", bool(options.out) != (options.design is not None),
          "--design N -o FILE, both of them")
     studies = [load_study(path) for path in options.studies]
-    single = [flag for flag in ("parquet", "trajectory", "optuna", "certificate", "bundle", "output")
+    single = [flag for flag in ("parquet", "trajectory", "optuna", "certificate", "bundle", "out")
               if getattr(options, flag)]
     idle(f"--{single[0]}" if single else "", single and len(studies) > 1, "one study at a time")
     idle("--json", options.json and options.csv == "-", "--csv FILE, or no --csv: one thing on standard output")
@@ -94,8 +95,8 @@ def _exports(study: StoredStudy, options: argparse.Namespace) -> None:
         from astrarium.search.bundle import write_bundle
 
         write_bundle(study, options.bundle)
-    if options.output:
-        _design(study, options.design, options.output)
+    if options.out:
+        _design(study, options.design, options.out)
     if options.optuna:
         export.to_optuna(study, options.optuna, study.path)
 

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
+from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, set_flag, timeline
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.design_notes import design_notes
 from astrarium.cli.imports import say_imports
@@ -36,8 +36,7 @@ def arguments(parser: Parser) -> None:
                              "them")
     parser.add_argument("--rank", metavar="R", type=rank_number,
                         help="run only this rank's trace: alone, or on each NPU of the design (equal ranks)")
-    parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help='change a field, such as "network.dims[1].bandwidth=100 GB/s"; may be repeated')
+    set_flag(parser, 'change a field, such as "network.dims[1].bandwidth=100 GB/s"')
     fold(parser, None)
     json_flag(parser)
     timeline(parser)

@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place, set_flag, whole
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 from astrarium.cli.progress import Counted, Line, clock
+from astrarium.config import assignments
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ TRIALS, SEED, CACHE = 200, 0, "512 MiB"
 def arguments(parser: Parser) -> None:
     """The space, what is wanted, who looks for it, and where trials are kept."""
     parser.add_argument("space", metavar="SPACE.yaml", help="the space, a search file, or a bundle (.zip) to run again")
+    set_flag(parser, "change a field of the base")
     parser.add_argument("--minimize", metavar="EXPR", action="append", default=[],
                         help="makespan, runtime_x_cost, of a serving file ttft_p99, any expression over figures and "
                              "design paths; may be repeated")
@@ -76,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     place("--best", options.best)
     if options.space.endswith(".zip"):
         return _again(options)
-    file = read_as("space", load_search, options.space)
+    file = read_as("space", lambda path: load_search(path, assignments(options.set)), options.space)
     say_imports(file.space.base)
     if options.count:
         _nothing_but(options, ("best", "processes", "ray"), "no --count: nothing is evaluated")

@@ -7,7 +7,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
+from astrarium.cli.arguments import Parser, idle, json_flag, place, rank, set_flag
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 from astrarium.cli.paths import is_design, is_fabric, read_design
@@ -29,8 +29,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--rank", metavar="R", type=rank, help="the rank of --nodes (0)")
     parser.add_argument("--workload", action="store_true",
                         help="print the generated workload of a design: operators, FLOPs, bytes, communication, memory")
-    parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help="change a field of the design or the fabric first")
+    set_flag(parser, "change a field of the design or the fabric first")
     parser.add_argument("-o", "--out", metavar="FILE.svg", help="draw the network of a design, or the fabric")
     json_flag(parser)
 

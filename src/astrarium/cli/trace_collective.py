@@ -22,7 +22,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("algorithm", metavar="ALGORITHM", help="as `astrarium list algorithm` names them, or "
                         "kernel:NAME, as `astrarium list kernel` does")
     parser.add_argument("--op", required=True, metavar="OP", help="all_reduce, all_gather, ...")
-    parser.add_argument("--npus", required=True, type=whole, metavar="N", help="participants")
+    parser.add_argument("--npus", "--gpus", required=True, type=whole, metavar="N", help="participants")
     parser.add_argument("--size", metavar="SIZE", help="bytes of the collective as in a trace (all_gather: the shard); "
                         "traces need it, MSCCL does not")
     parser.add_argument("--pipeline", type=whole, metavar="B", help="blocks of chains and trees (8)")

@@ -17,7 +17,7 @@ def arguments(parser: Parser) -> None:
     """The file, the ranks of a text workload, and how to write."""
     parser.add_argument("file", metavar="FILE", help="a text workload: a keyword such as DATA, then its layers; or one "
                         "rank's trace of another form (`astrarium list reader`), which becomes PREFIX.0.et")
-    parser.add_argument("--npus", metavar="N", type=whole, help="ranks of the text workload")
+    parser.add_argument("--npus", "--gpus", metavar="N", type=whole, help="ranks of the text workload")
     parser.add_argument("--passes", metavar="P", type=whole, default=1, help="iterations (1)")
     parser.add_argument("--inner", metavar="K", type=whole,
                         help="size of a group of neighbours under HYBRID_* (default: as in the file), dim 0 of the "

@@ -16,14 +16,15 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="one trace (.et, plain or gzip)")
     parser.add_argument("-o", "--out", metavar="OUT", required=True,
                         help="writes .svg, .dot or .graphml; .pdf, .png and a tidier .svg with Graphviz")
-    parser.add_argument("--limit", metavar="N", type=whole, default=1000,
+    parser.renamed = {"--limit": "--most"}
+    parser.add_argument("--most", metavar="N", type=whole, default=1000,
                         help="larger graphs are drawn by scope, at most N of them (1000)")
     parser.add_argument("--depth", metavar="D", type=whole, help="depth of scopes to draw (as deep as fits)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Draw."""
-    draw(options.file, options.out, options.limit, options.depth)
+    draw(options.file, options.out, options.most, options.depth)
     return 0
 
 
@@ -40,7 +41,7 @@ def draw(file: str, out: str, limit: int, depth: int | None) -> None:
     drawn = picture(read_traces([file]).classes[0], limit=limit, depth=depth)
     if drawn.depth is not None:
         scopes = f"{len(drawn.boxes):,} scope{'s' if len(drawn.boxes) != 1 else ''}"
-        note(f"{scopes} instead of nodes; --limit draws more")
+        note(f"{scopes} instead of nodes; --most draws more")
     if form in ("dot", "graphml"):
         lines = dot_text(drawn) if form == "dot" else graphml_text(drawn)
         data = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")

@@ -30,7 +30,7 @@ def arguments(parser: Parser) -> None:
                                   parser_class=Parser)
     learn = _verb(verbs, "learn", "A model from traces, each with PREFIX.conditions.json, or from drawn ones.")
     learn.add_argument("traces", metavar="PREFIX", nargs="*", help="traces PREFIX.RANK.et with PREFIX.groups.json and "
-                       "PREFIX.conditions.json; or a folder of such; none: --catalog")
+                       "PREFIX.conditions.json; or a folder of such; none: --models")
     _corpus_flags(learn, 1000, "learn")
     learn.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
     learn.add_argument("-o", "--out", metavar="MODEL", required=True, help="the file of the model")
@@ -60,8 +60,10 @@ def _verb(verbs: argparse._SubParsersAction[Parser], name: str, words: str) -> P
 
 
 def _corpus_flags(parser: Parser, count: int, part: str) -> None:
-    parser.add_argument("--catalog", metavar="NAMES", default=None, help=f"dense decoders of the catalog ({MODELS})")
-    parser.add_argument("--count", type=whole, default=count, metavar="N", help=f"number of traces to draw ({count})")
+    parser.add_argument("--models", metavar="NAMES", default=None, help=f"dense decoders of the catalog ({MODELS})")
+    parser.renamed = {"--catalog": "--models", "--count": "--traces"}
+    parser.add_argument("--traces", type=whole, default=count, dest="count", metavar="N",
+                        help=f"number of traces to draw ({count})")
     parser.add_argument("--part", choices=("learn", "held_out", "fresh"), default=part,
                         help=f"split of sizes and replicas to draw from ({part})")
 
@@ -80,8 +82,8 @@ def _learn(options: argparse.Namespace) -> int:
     from astrarium.synthesise import learn, reproduced, save_model
 
     place("-o", options.out)
-    if options.traces and options.catalog:
-        raise InputError("--catalog", "cannot be combined with traces", expected="one of the two")
+    if options.traces and options.models:
+        raise InputError("--models", "cannot be combined with traces", expected="one of the two")
     examples = _given(options.traces) if options.traces else _drawn(options)
     def finite(error: float) -> float | None:
         return error if isfinite(error) else None
@@ -120,7 +122,7 @@ def _corpus(options: argparse.Namespace) -> Iterator[tuple[dict[str, float], Gen
     from astrarium.workload.corpus import draw_corpus
     from astrarium.workload.generate import generate
 
-    names = (options.catalog or MODELS).split(",")
+    names = (options.models or MODELS).split(",")
     for conditions, work in draw_corpus(names, options.count, part=options.part, seed=options.seed):
         yield conditions, generate(work)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from astrarium.cli.arguments import Parser, json_flag, whole
+from astrarium.cli.arguments import Parser, json_flag, set_flag, whole
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 
@@ -22,8 +22,7 @@ __all__ = ["arguments", "files_flags", "how", "progress", "report", "run"]
 def arguments(parser: Parser) -> None:
     """The design, and how to write."""
     parser.add_argument("design", metavar="DESIGN.yaml", help="the design file, with a generated workload")
-    parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help="change a field of the design first; may be repeated")
+    set_flag(parser, "change a field of the design first")
     parser.add_argument("--tensors", action="store_true",
                         help="also write what every node reads and writes, for memory over time")
     files_flags(parser)

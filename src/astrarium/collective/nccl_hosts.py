@@ -30,7 +30,8 @@ def hosts_text(name: str, link: str, link_rate: float, logs: Sequence[Log],
     for (op, hosts, ranks), (size, ns) in measured.items():
         each = ranks // hosts
         if each > 1 and host is None:
-            raise InputError("--host", "is missing", expected=f"the fabric inside hosts, which have {each} ranks each")
+            raise InputError("--inside", "is missing",
+                             expected=f"the fabric inside hosts, which have {each} ranks each")
         lines, _ = fitted(size * bus_factor(op, ranks), ns, link_rate * each)
         over.setdefault(op, {})[hosts, each] = lines
     nics = Fabric(name, "hosts", link_rate, {}, ((0.0, 1.0),), (), {}, host=host.name if host else "", over={
@@ -59,7 +60,7 @@ def _rule(measured: Measured, host: Fabric, nics: Fabric) -> tuple[Line, ...]:
     waited = [(*wire_ns(op, each, group, host, nics), time) for each, time in zip(size.tolist(), ns.tolist())]
     points = sorted((wire, time - before) for before, wire, time in waited if time > before)
     if len(points) < SPARSE:
-        raise InputError("--host", f"the latency inside {host.name} is more than what the logs took",
+        raise InputError("--inside", f"the latency inside {host.name} is more than what the logs took",
                          expected="the fabric inside these hosts")
     wire, rest = np.array(points).T
     found = [line for line in fit_lines(wire, rest, min(MOST, len(points) // SPARSE)) if line[1] > 0]

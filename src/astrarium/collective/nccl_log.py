@@ -106,7 +106,7 @@ def fitted(moved: F64, ns: F64, rate: float) -> tuple[list[list[float]], float]:
     if not found:
         raise InputError("calibrate --fabric", "times do not grow with sizes", expected="logs up to large payloads")
     if (most := 1 / (min(slope for _, slope in found) * rate)) > PASSES:
-        raise InputError("--link", f"the logs have {most:.3g} times this bandwidth",
+        raise InputError("--link-bandwidth", f"the logs have {most:.3g} times this bandwidth",
                          expected="the rate of the data sheet, and logs up to large payloads")
     lines = [[round(latency, 1), round(1 / (slope * rate), 6)] for latency, slope in found]
     return lines, float(np.median(np.abs(least(found, moved) / ns - 1)))

@@ -11,6 +11,7 @@ from msgspec import Struct
 from astrarium.design import Design
 from astrarium.engine import Record
 from astrarium.errors import InputError
+from astrarium.lower.kept import Kept
 
 __all__ = ["Figure", "refuse_without", "without"]
 
@@ -23,7 +24,7 @@ class Figure(Struct, frozen=True):
     traffic, too). Over several cases of a search it is
     `added` with their weights, the `mean` by weight, or the `largest` counts. `least` is its smallest possible value.
     `of_time`: 1 for a figure that grows as the step time does, -1 for a rate that falls so; both have
-    the interval of the step time. `at_least(design, kept)` gives a lower bound of it before a run, 0 where none is known: a
+    the interval of the step time. `at_least` gives a lower bound of the figure before a run, 0 where none is known: a
     search does not run a design that cannot meet a requirement. `check` raises InputError for a design that does not
     say what it needs. `run` prints figures that have a `label`, as `shown` writes them, of designs that pass the check.
     """
@@ -35,7 +36,7 @@ class Figure(Struct, frozen=True):
     over_cases: Literal["added", "mean", "largest"] = "added"
     least: float = 0.0
     check: Callable[[Design], object] | None = None
-    at_least: Callable[[Design, Any], float] | None = None
+    at_least: Callable[[Design, Kept], float] | None = None
     label: str = ""
     shown: Callable[[float], str] = str
     of_time: int = 0

@@ -21,11 +21,12 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from astrarium.catalog.technology import link_technology
 from astrarium.errors import UnsupportedError
 from astrarium.network.config import LinkDim, Network, Ring
 from astrarium.network.needs import needs_dims
 
-__all__ = ["LIBRA", "Prices", "network_bandwidth", "network_cost", "tiers_of"]
+__all__ = ["LIBRA", "Prices", "link_price", "network_bandwidth", "network_cost", "tiers_of"]
 
 
 class Prices(Struct, frozen=True):
@@ -66,9 +67,7 @@ def network_cost(network: Network, prices: Prices = LIBRA) -> float:
 
 def _block(dim: LinkDim, tier: str, prices: Prices, path: str) -> float:
     """US dollars of one block of a dim."""
-    n, bandwidth, link = dim.npus, float(dim.link_bandwidth), prices.link[tier]
-    if dim.technology is not None and dim.technology.price is not None:
-        link = dim.technology.price / (2 * dim.technology.bandwidth)
+    n, bandwidth, link = dim.npus, float(dim.link_bandwidth), link_price(dim.link, tier, prices)
     if dim.tag == "ring" and not (isinstance(dim, Ring) and dim.one_way):
         return link * bandwidth * n * 2
     if dim.tag == "fully_connected":
@@ -80,6 +79,13 @@ def _block(dim: LinkDim, tier: str, prices: Prices, path: str) -> float:
         raise UnsupportedError(f"{path}.shape", f"the cost model has no switch between {tier}s",
                                expected="another shape, or fewer dims")
     return (2 * link + prices.switch[tier] + prices.nic.get(tier, 0.0)) * n * bandwidth
+
+
+def link_price(technology: str | None, tier: str, prices: Prices = LIBRA) -> float:
+    """US dollars of a GB/s of a link, one way: half of the price of the technology's link over its bandwidth, else that
+    of the tier."""
+    found = None if technology is None else link_technology(technology)
+    return prices.link[tier] if found is None or found.price is None else found.price / (2 * found.bandwidth)
 
 
 def network_bandwidth(network: Network) -> float:

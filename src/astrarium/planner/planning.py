@@ -25,11 +25,13 @@ from astrarium.market import Cost
 from astrarium.network.config import Network
 from astrarium.planner.breakdown import breakdown_of
 from astrarium.planner.budget import check_budget, counts_within
+from astrarium.planner.certificate import certificate_of
 from astrarium.planner.explore import Explored, Progress, busy_of, explore, memory_of, workload_of
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today, as_framework, npus_of, read_launch, today_of
 from astrarium.planner.layout import Layout, layouts
 from astrarium.planner.machine import Machine, device_names, host_size, machine_of, stack_settings
+from astrarium.planner.measured import Measured, measured_of, single_changes
 from astrarium.planner.objective import Objective, objective_of
 from astrarium.planner.reserve import Reserve, reserve_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
@@ -38,6 +40,7 @@ from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
 from astrarium.stack import placed
+from astrarium.units import format_bytes
 from astrarium.workload.transformer import Transformer
 
 __all__ = ["line_of", "plan", "plan_from", "planned", "settings_for"]
@@ -58,7 +61,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
          progress: Callable[[Progress], None] | None = None, objective: str = "time",
          cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
          lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
-         **settings: Any) -> Shortlist:
+         certify: bool = False, **settings: Any) -> Shortlist:
     """Find the best layouts of a training step of `model` that fit the memory of its NPUs.
 
     Args:
@@ -80,6 +83,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
         reserve: Memory that stays free: "5 %" of what a layout needs, or "2 GB"; None: as measured.
         exact: Simulate until no layout can be better than the last line; else large simulations stop when none can be
             better than the first (`Shortlist.beyond`).
+        certify: Whether to make `Shortlist.certificate`, with which `tools/check_plan.py` confirms the first line.
         **settings: Other fields of the workload (see `Transformer`), such as `precision`; they override the stack.
 
     Returns:
@@ -99,7 +103,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     machines = machines_on(makers, gpus, job_on, terms, fixed, lift)
     name = model if isinstance(model, str) else type(model).__name__
     return planned(job_on(max(machines, key=lambda each: each.npus)), machines, name, top=top, fixed=fixed, jobs=jobs,
-                   limit=limit, progress=progress, terms=terms, lift=lift, exact=exact)
+                   limit=limit, progress=progress, terms=terms, lift=lift, exact=exact, certify=certify)
 
 
 def plan_from(path: str, device: str | Sequence[str], *, model: str | None = None, gpus: int | None = None,
@@ -109,7 +113,8 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
               progress: Callable[[Progress], None] | None = None, objective: str = "time",
               cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
               lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
-              ignore: Sequence[str] = (), **settings: Any) -> Shortlist:
+              certify: bool = False, ignore: Sequence[str] = (), measured: str | None = None, **settings: Any
+              ) -> Shortlist:
     """Plan a job that runs today, from its launch arguments. Other arguments are those of `plan`.
 
     Args:
@@ -117,14 +122,16 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
             the stack, which is that of the framework if `stack` is None.
         model, gpus, seq, global_batch: Values that the file does not have.
         ignore: Keys of the file to ignore.
+        measured: What a step takes today: a time ("21.3s"), or MFU ("38%").
 
     Returns:
-        The layouts; `Shortlist.today` is the job's layout on the first device.
+        The layouts; `Shortlist.today` is the job's layout on the first device. With `measured`, `Shortlist.changes` of
+        one part of it, and `Shortlist.factor` from predicted to measured steps.
 
     Raises:
         InputError: As `plan`; also for unknown keys, and keys that matter and are not predicted.
     """
-    launch = read_launch(path, ignore)
+    launch, step = read_launch(path, ignore), None if measured is None else measured_of(measured)
     terms = terms_of(objective, cost, budget, power)
     npus = npus_of(launch, path, gpus)
     devices = device_names(device)
@@ -134,8 +141,23 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
     now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
     for machine in machines:
         check_budget(machine, now.job, terms)
-    return planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
-                   today=now, terms=terms, lift=lift, exact=exact)
+    found = planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
+                    today=now, terms=terms, lift=lift, exact=exact, certify=certify)
+    return found if step is None else _measured(found, step, now, machines[0], terms, lift)
+
+
+def _measured(found: Shortlist, measured: Measured, now: Today, machine: Machine, terms: Terms,
+              lift: Sequence[str]) -> Shortlist:
+    """The answer with the measured step of today, and what one change would bring."""
+    assert found.today is not None
+    kept, goal = Kept(), objective_of(terms.objective, machine, now.job)
+
+    def line(layout: Layout, workload: Transformer) -> Line:
+        return line_of(now.job, machine, goal, layout, simulate(machine.design(workload), kept=kept), workload)
+
+    every = layouts(now.job, machine.npus, machine.host, None, lift)
+    return replace(found, measured=measured.of(found.today),
+                   changes=single_changes(now, found.today, machine, every, kept, line))
 
 
 def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,7 +240,7 @@ def _counted(terms: Terms) -> str:
 def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP, today: Today | None = None,
             fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
             progress: Callable[[Progress], None] | None = None, terms: Terms | None = None,
-            lift: Sequence[str] = (), exact: bool = False) -> Shortlist:
+            lift: Sequence[str] = (), exact: bool = False, certify: bool = False) -> Shortlist:
     """The shortlist of a job on `machines`. `today`: the layout that runs now, predicted on the first machine."""
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
@@ -238,6 +260,8 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
     every = [trial.line for trial in order if trial.line is not None]
     lines = every[:top]
     rules = dict.fromkeys(each for space in spaces for each in space.rulings)
+    proof = certificate_of(job, machines, explored, lines[0], objectives[0].figure, fixed,
+                           [each.rule.name for each in rules if each.lifted]) if certify else {}
     now = None if today is None else _today(today, machines[0], objectives[0], kept)
     return Shortlist(
         name, job.tokens, max(machine.npus for machine in machines),
@@ -250,7 +274,7 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
         _conditions(lines[0].design), _models(machines),
         None if now is None else _beside(now, lines[0], objectives[0]), objectives[0],
         tuple(dict.fromkeys(machine.npus for machine in machines)), tuple(rules),
-        min(each.least for each in explored), _candidates(every))
+        min(each.least for each in explored), _candidates(every), proof)
 
 
 def _below(explored: Sequence[Explored], machines: Sequence[Machine], device: str, top: int) -> float:
@@ -324,9 +348,14 @@ def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -
     if not total:
         raise InputError("gpus", f"no layout of {machines[0].npus:,} NPUs divides the model: {explored[0].refused}",
                          expected="other sizes, or another --fix")
-    raise InputError("gpus", f"none of {total:,} layouts fits {machines[0].npus} x {machines[0].device}"
+    smallest, machine = min(zip((each.smallest for each in explored), machines), key=lambda pair: pair[0])
+    need = f": each needs at least {format_bytes(smallest)}, and {format_bytes(machine.room)} are left to it" \
+        if smallest < math.inf else ""
+    more = f"more NPUs (about {math.ceil(machine.npus * smallest / machine.room):,} if all memory is sharded)" \
+        if need else "more NPUs"
+    raise InputError("gpus", f"none of {total:,} layouts fits {machine.npus} x {machine.device}{need}"
                      + (f" ({problem})" if problem else ""),
-                     expected="more NPUs, more memory in each, or a smaller --reserve")
+                     expected=f"{more}, more memory in each, or a smaller --reserve")
 
 
 def line_of(job: Job, machine: Machine, goal: Objective, layout: Layout, result: Result,

@@ -83,9 +83,8 @@ class Judge:
         raise InputError(where, f"{text!r} is not a condition on designs", expected="a comparison")
 
     def ranges(self) -> dict[str, Interval]:
-        """The range of each figure and of each axis of numbers."""
-        found: dict[str, Interval] = {name: (figure.least, math.inf)
-                                      for name, figure in self.subject.figures.items()}
+        """The range of each figure of the goal and of each axis of numbers."""
+        found: dict[str, Interval] = {name: (self.subject.figures[name].least, math.inf) for name in self.figures}
         for axis in self.space.axes:
             values = [*axis.values, *(() if axis.otherwise is None else (axis.otherwise,))]
             if not axis.size:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
 
 from astrarium import registry
+from astrarium.config import replace_all
 from astrarium.config.base import ConfigError
 from astrarium.config.files import decode_at, plain_beside
 from astrarium.config.whole import write_whole
@@ -80,9 +82,10 @@ def texts(path: str, value: object) -> tuple[str, ...]:
     return tuple(found)
 
 
-def space_from(data: object, folder: str = "", beside: Sequence[str] | None = None) -> Space:
+def space_from(data: object, folder: str = "", beside: Sequence[str] | None = None,
+               changes: Mapping[str, object] = MappingProxyType({})) -> Space:
     """Make a Space of plain data; relative files start at `folder`. `beside`: other keys that `data` may have (None:
-    any). Raises InputError."""
+    any). `changes`: path -> value, of the base. Raises InputError."""
     found = mapping("", data)
     for key in found:
         if beside is not None and key not in (*SPACE_KEYS, *beside):
@@ -92,9 +95,12 @@ def space_from(data: object, folder: str = "", beside: Sequence[str] | None = No
     for path, text in derived.items():
         if not isinstance(text, str):
             raise InputError(path, f"{text!r} is not an expression", expected="text such as 'a // b'")
-    return Space(_base(found.get("base"), folder), mapping("choices", found.get("choices")),
-                 texts("constraints", found.get("constraints")), derived,
-                 mapping("variables", found.get("variables")))
+    base = _base(found.get("base"), folder)
+    if changes and base is None:
+        raise InputError(next(iter(changes)), "the space has no base to change", expected="a space with a base")
+    base = replace_all(base, changes) if base is not None and changes else base
+    return Space(base, mapping("choices", found.get("choices")), texts("constraints", found.get("constraints")),
+                 derived, mapping("variables", found.get("variables")))
 
 
 def _base(given: object, folder: str) -> Design | None:
@@ -142,14 +148,15 @@ class SearchFile(Struct, frozen=True):
     cap: float | None = None
 
 
-def load_search(path: str | os.PathLike[str]) -> SearchFile:
+def load_search(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> SearchFile:
     """Read a search file: the keys of a space file, and `minimize`, `maximize` (an expression, a list, or name:
     expression), `require`, `cases` (name: {weight, changes}), `agent` (a name, or {agent: name, option: value}),
-    `trials`, `seed`, `limit` ("10 s", "8 GB", or a list of both), `cap`. Raises InputError with the line."""
+    `trials`, `seed`, `limit` ("10 s", "8 GB", or a list of both), `cap`. `changes` (path -> value) are of the base.
+    Raises InputError with the line."""
     name = os.fspath(path)
     document = parse_yaml(read_text(name), name)
     try:
-        space = space_from(document.data, os.path.dirname(name), SEARCH_KEYS)
+        space = space_from(document.data, os.path.dirname(name), SEARCH_KEYS, changes)
         found = mapping("", document.data)
         agent, options = _agent(found.get("agent"))
         cases = _cases(found.get("cases"))

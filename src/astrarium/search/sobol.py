@@ -82,7 +82,8 @@ def sobol_indices(studies: Sequence[StoredStudy]) -> Sobol:
         studies: Studies of the agent `saltelli`; each with another seed.
 
     Raises:
-        InputError: for fewer than 20 whole blocks, and for an objective that is the same everywhere.
+        InputError: for fewer than 20 whole blocks, for a factor with fewer than 20 pairs of designs that run, and for
+            an objective that is the same everywhere.
     """
     space = studies[0].plan.space
     blocks, values = list[list[Point]](), list[list[float]]()
@@ -103,16 +104,20 @@ def estimated(space: Space, blocks: Sequence[Sequence[Point]], values: Sequence[
     values' logarithms; None: if all are above 0. Raises InputError as `sobol_indices`."""
     width = len(factors_of(space)) + 2
     if len(blocks) < GROUPS:
+        least = GROUPS * width + 1      # with the base
         raise InputError("Sobol indices", f"{len(blocks)} whole blocks of {width} designs are too few",
-                         expected=f"{GROUPS} blocks or more: --trials {GROUPS * width}, better 10 times as many")
+                         expected=f"{GROUPS} blocks or more: --trials {least}, better 10 times as many")
     y = np.array(values, dtype=float)
     good = np.isfinite(y)
     logarithm = bool((y[good] > 0).all()) if logarithm is None else logarithm
     if logarithm:
         y[good] = np.log(y[good])
-    if not good[:, :2].any() or np.ptp(y[:, :2][good[:, :2]]) == 0:
-        raise InputError("Sobol indices", "the objective is the same for every design, or for none")
-    y -= np.nanmean(y)      # against cancellation
+    pairs = int((good[:, :1] & good[:, 2:]).sum(axis=0).min())
+    if pairs < GROUPS:
+        raise InputError("Sobol indices", f"too few designs run: a factor has only {pairs} pairs of them",
+                         expected=f"{GROUPS} or more: --trials {math.ceil(GROUPS / max(pairs, 1) * good.size)}")
+    if np.ptp(y[:, :2][good[:, :2]]) == 0:
+        raise InputError("Sobol indices", "the objective is the same for every design")
     sample = _Sample(space, y, np.array([block[:2] for block in blocks], dtype=float))
     return Sobol(len(blocks), good.size, int(good.size - good.sum()), logarithm, tuple(sample.indices()))
 
@@ -161,12 +166,13 @@ def _jackknife(measure: Measure, blocks: int) -> Estimate:
     return Estimate(every, every - half, every + half)
 
 
-def _variance(y: F64) -> float:
-    return float(np.nanvar(y[:, :2])) or math.inf
-
-
 def _total(y: F64, factor: int) -> float:
-    return float(np.nanmean((y[:, 0] - y[:, 2 + factor]) ** 2)) / 2 / _variance(y)
+    """Jansen's estimator over the pairs that have both values."""
+    pairs, drawn = y[:, 0] - y[:, 2 + factor], y[:, :2]
+    pairs, drawn = pairs[np.isfinite(pairs)], drawn[np.isfinite(drawn)]
+    if not len(pairs) or not drawn.var():
+        return 0.0
+    return float(np.mean(pairs**2) / 2 / drawn.var())
 
 
 def _between(y: F64, level: npt.NDArray[np.int64]) -> float:

@@ -79,7 +79,7 @@ class Plan(Struct, frozen=True):
 
 def _check_cap(cap: float, space: Space, goal: Goal) -> None:
     """Raise InputError for a cap that is impossible, or that the goal does not allow."""
-    if not isinstance(cap, (int, float)) or not math.isfinite(cap) or cap < 1:
+    if not math.isfinite(cap) or cap < 1:
         raise InputError("cap", f"{cap!r} is impossible", expected="a number from 1 on")
     if len(goal.objectives) > 1 or callable(goal.objectives[0].measure):
         raise InputError("cap", "needs one objective, which is an expression", expected="no cap, or such an objective")

@@ -41,7 +41,8 @@ def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed 
     ones."""
     if forms is None:
         return _recipe(workload, forms, placed)
-    return forms.recipes.get((workload, placed), lambda: _recipe(workload, forms, placed))
+    found: Recipe = forms.recipes.get((workload, placed), lambda: _recipe(workload, forms, placed))
+    return found
 
 
 def _recipe(workload: Transformer, forms: Forms | None, placed: Placed | None) -> Recipe:

@@ -44,7 +44,7 @@ VERBS = {
     "diff_itself": ("trace", "diff", "{file}", "{file}"),
     "graph_svg": ("trace", "graph", "{file}", "-o", "{out}/g.svg"),
     "graph_dot": ("trace", "graph", "{file}", "-o", "{out}/g.dot", "--depth", "2"),
-    "graph_graphml": ("trace", "graph", "{file}", "-o", "{out}/g.graphml", "--limit", "5"),
+    "graph_graphml": ("trace", "graph", "{file}", "-o", "{out}/g.graphml", "--most", "5"),
     "anonymise": ("trace", "anonymise", "{prefix}", "-o", "{out}/a", "--seed", "1", "--sizes", "5", "--names",
                   "{out}/names.json"),
     "merge_ranks": ("trace", "transform", "{file}", "{good}", "-o", "{out}/t"),

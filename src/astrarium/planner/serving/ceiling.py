@@ -13,6 +13,7 @@ from astrarium.serving.server import Server
 from astrarium.serving.shape import Prompt, Shape
 from astrarium.serving.slo import Limit
 from astrarium.serving.steps.choose import exactly
+from astrarium.units import format_time
 
 __all__ = ["Ceiling", "ceiling_of"]
 
@@ -26,26 +27,29 @@ SHARES = {0: 1.0, 50: 1.0, 90: 0.95, 99: 0.88}      # guess: mean over a percent
 class Ceiling(Struct, frozen=True):
     """`sizes` [.] numbers of sequences, ascending from 1, `steps` [.] ns of a step that decodes so many with a prompt
     each in the cache, at least; `prompt`: ns that a prompt takes at least, `first`: at least until its token; `free`:
-    steps with prompts that a prompt takes part in at most, in which others decode; `most`: sequences that fit.
+    steps with prompts that a prompt takes part in at most, in which others decode; `most`: sequences that fit. `answer`
+    tokens, `share` of them for which the limit of TPOT is; `slack`: see Mix.
     """
 
     sizes: npt.NDArray[np.int64]
     steps: F64
     prompt: float
     first: float
-    free: int
+    free: float
     most: int
-    answer: int
+    answer: float
     ttft: Limit
     tpot: Limit
+    share: float
+    slack: float = 0.0
 
     @property
     def why(self) -> str:
         """Which limit no rate holds, in words; empty where some may."""
         if MARGIN * self.first > self.ttft.most:
-            return f"TTFT: {self.first / 1e6:,.4g} ms without any load"
+            return f"TTFT: {format_time(self.first)} without any load"
         if MARGIN * self.steps[0] > self.tpot.most:
-            return f"TPOT: {self.steps[0] / 1e6:,.4g} ms without any load"
+            return f"TPOT: {format_time(float(self.steps[0]))} without any load"
         return ""
 
     @property
@@ -59,17 +63,17 @@ class Ceiling(Struct, frozen=True):
         if not count.size:
             return 0.0
         tokens = np.maximum(0.0, self.answer - 1 - self.free * count)
-        return float((1e9 / (MARGIN * self.prompt + self.tpot.share * tokens * step / count)).max())
+        return float((1e9 / (MARGIN * self.prompt + self.share * tokens * step / count)).max()) * (1 + self.slack)
 
     @property
     def prompts(self) -> float:
         """Prompts/s that it does at most, if it does nothing else; 0 if the first token comes too late."""
-        return 0.0 if MARGIN * self.first > self.ttft.most else 1e9 / (MARGIN * self.prompt)
+        return 0.0 if MARGIN * self.first > self.ttft.most else 1e9 / (MARGIN * self.prompt) * (1 + self.slack)
 
     @property
     def decodes(self) -> float:
         """Requests/s that it decodes at most within the limit of TPOT, if it does nothing else."""
-        return self._decoding(MARGIN, self.tpot.most)
+        return self._decoding(MARGIN, self.tpot.most) * (1 + self.slack)
 
     def decoding_guess(self, longer: float = 1.0) -> float:
         """Requests/s that it may decode, with steps `longer` times as long."""
@@ -79,7 +83,7 @@ class Ceiling(Struct, frozen=True):
         count = np.arange(1, self.most + 1, dtype=np.float64)
         step = longer * self._minorant(count)
         fits = step <= limit
-        share = self.tpot.share if longer < 1 else 1.0
+        share = self.share if longer < 1 else 1.0
         return float((1e9 * count[fits] / step[fits]).max(initial=0.0)) / (self.answer - 1) / share
 
     def guess(self, longer: float = 1.0) -> float:
@@ -118,18 +122,19 @@ def ceiling_of(service: Service, server: Server, offset: float) -> Ceiling | Non
     ttft, tpot = service.slo.limit("ttft"), service.slo.limit("tpot")
     assert ttft is not None
     assert tpot is not None
-    scheduler, prompt = server.scheduler, service.prompt
+    scheduler, mix = server.scheduler, service.mix
+    prompt, context = mix.prompt, mix.context
     cache, policy = scheduler.cache, scheduler.policy
-    if cache.of(prompt + service.output) > cache.total:
+    if cache.of(mix.longest) > cache.total:
         return None
     most = min(scheduler.most, cache.total // cache.of(prompt))
     sizes = np.unique(np.minimum(most, np.ceil(FINER ** np.arange(math.log(most, FINER) + 2)).astype(np.int64)))
     longest = min(policy.max_tokens, policy.chunk or policy.max_tokens)
     several = _prompts(prompt, longest, policy.max_tokens)
     beside = min(MIXED, most)
-    shapes = [_padded(server, Shape(int(count), int(count) * prompt)) for count in sizes]
+    shapes = [_padded(server, Shape(int(count), int(count) * context)) for count in sizes]
     shapes += [_padded(server, Shape(0, 0, each)) for each in several]
-    shapes += [_padded(server, Shape(beside, beside * prompt, each)) for each in (several[0], ())]
+    shapes += [_padded(server, Shape(beside, beside * context, each)) for each in (several[0], ())]
     times = _timed(server, shapes)
     steps, whole = times[:len(sizes)], times[len(sizes):-2]
     parts = -(-prompt // longest)       # steps of a prompt alone
@@ -137,8 +142,10 @@ def ceiling_of(service: Service, server: Server, offset: float) -> Ceiling | Non
     each = [alone, float(times[-2] - times[-1]) + (alone - float(whole[0]))]
     each += [float(time) * prompt / sum(part[0] for part in shape) for shape, time in
              zip(several[parts:], whole[parts:], strict=True)]
-    free = 0 if policy.schedule == "prefill_first" else 1 if policy.whole else parts + 1
-    return Ceiling(sizes, steps, min(each), alone + offset, free, most, service.output, ttft, tpot)
+    first = alone if mix.first == prompt else float(_timed(server, [
+        _padded(server, Shape(0, 0, each)) for each in _prompts(mix.first, longest, mix.first)]).sum())
+    free = 0 if policy.schedule == "prefill_first" else 1 if policy.whole else parts + 1 + mix.varies
+    return Ceiling(sizes, steps, min(each), first + offset, free, most, mix.output, ttft, tpot, mix.share, mix.slack)
 
 
 def _prompts(prompt: int, longest: int, tokens: int) -> list[tuple[Prompt, ...]]:

@@ -21,12 +21,14 @@ from astrarium.planner.serving.goal import Goal, goal_of
 from astrarium.planner.serving.interval import span_of
 from astrarium.planner.serving.launch import Launched, read_launched
 from astrarium.planner.serving.machines import Machines, prices_of
+from astrarium.planner.serving.mix import load_stream
 from astrarium.planner.serving.pools import PoolsCeiling, pools_of
 from astrarium.planner.serving.prices import RANKED, Price
 from astrarium.planner.serving.service import LEAST, LIVES, SEED, Service, base_of, service_of
 from astrarium.planner.serving.shortlist import Line, ServingPlan
 from astrarium.planner.terms import terms_of
 from astrarium.serving.interval import tpot_interval
+from astrarium.serving.requests import Arrivals
 from astrarium.serving.settings import policy_settings
 from astrarium.serving.slo import Slo, limit_of
 
@@ -42,7 +44,8 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
                  network: str | Network | None = None, compute: str | None = None, collectives: str | None = None,
                  stack: str | None = None, top: int = TOP, fixed: Mapping[str, Sequence[Any]] | None = None,
                  lift: Sequence[str] = (), seed: int = SEED, objective: str = "time",
-                 cost: str | Mapping[str, Any] | None = None, today: Launched | None = None,
+                 cost: str | Mapping[str, Any] | None = None, requests: Arrivals | str | None = None,
+                 today: Launched | None = None,
                  progress: Callable[[Progress], None] | None = None) -> ServingPlan:
     """Find the engines that serve the most requests of a model within limits, or a rate with the fewest GPUs.
 
@@ -61,6 +64,8 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
         objective: `time`: requests of a GPU, or GPUs for a rate; `cost`, `energy`, `carbon`: the same, where GPUs count
             by what an hour of one that computes costs, draws or emits.
         cost: The `cost` section, a row of it, or its fields; None: the catalog's for the device, where it has one.
+        requests: A stream, or a file with the `requests` of a serving file: its lengths and arrivals (poisson, gamma,
+            sharegpt) count in place of `prompt` and `output`, at other rates and with `seed`.
         today: What runs now, on the first device (see `read_launched`); `ServingPlan.today` is its line.
         progress: Called with the progress of the search.
 
@@ -80,7 +85,8 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
     slo = Slo(tuple(limit_of(metric, text, metric) for metric, text in (("ttft", ttft), ("tpot", tpot)) if text))
     assumed: list[str] = []
     chosen = _stack(stack, names, compute, collectives, assumed)
-    service = service_of(model, prompt, output, slo, chosen, seed)
+    arrivals = load_stream(requests) if isinstance(requests, str) else requests
+    service = service_of(model, prompt, output, slo, chosen, seed, arrivals)
     if today is not None:
         if goal.gpus is not None and today.engine.npus > goal.gpus:
             raise InputError("gpus", f"{goal.gpus}", expected=f"at least {today.engine.npus}, those of today's "
@@ -227,9 +233,11 @@ def _refuse(explored: Explored, service: Service) -> None:
 def assumptions(service: Service) -> list[str]:
     """What the caller left open, in words."""
     longest: int | None = getattr(service.model, "max_positions", None) or getattr(service.model, "seq", None)
-    asked = service.prompt + service.output
+    asked = service.mix.longest
     long = [f"prompt and answer have {asked:,} tokens, a sequence of the model here {longest:,}: an engine refuses "
             "what is beyond its max_model_len"] if longest and asked > longest else []
-    return [*long, f"requests come at random (Poisson, seed {service.seed}), at least {LEAST:,} and for {LIVES} times "
-            "what one lasts; figures are of the steady state", "no prompt begins like another",
+    kind = "at random (Poisson)" if service.arrivals is None else f"as the stream says ({service.arrivals.tag})"
+    shared = getattr(service.arrivals, "prefix", None) is not None
+    return [*long, f"requests come {kind}, seed {service.seed}, at least {LEAST:,} and for {LIVES} times what one "
+            "lasts; figures are of the steady state", *([] if shared else ["no prompt begins like another"]),
             "each engine gets an equal share of the requests, dealt out at random"]

@@ -12,14 +12,15 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.planner.machine import Machine
 from astrarium.planner.serving.engine import Engine, formats_of
+from astrarium.planner.serving.mix import Mix, equal, mix_of
 from astrarium.serving.layout import SKEW, exchange_of, pool_of
 from astrarium.serving.loop import run
 from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Buckets, Policy
-from astrarium.serving.requests import Poisson, requests_of
+from astrarium.serving.requests import Arrivals, Poisson, requests_of
 from astrarium.serving.serve import policy_of
 from astrarium.serving.servers import fleet_of
-from astrarium.serving.slo import Slo
+from astrarium.serving.slo import Limit, Slo
 from astrarium.serving.steps.simulated import Known
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.model.base import Model
@@ -34,16 +35,16 @@ NEEDS = ("ttft", "tpot")
 
 
 class Service(Struct, frozen=True):
-    """`name` of the `model`; tokens of a `prompt` and an answer (`output`); limits; the `stack` of the engines; `seed`
-    of the streams."""
+    """`name` of the `model`; the lengths of requests (`mix`); limits; the `stack` of the engines; `seed` of the
+    streams. `arrivals`: the stream whose lengths these are; None: all requests are alike, and come at random."""
 
     name: Any
     model: Model
-    prompt: int
-    output: int
+    mix: Mix
     slo: Slo
     stack: str | None
     seed: int = SEED
+    arrivals: Arrivals | None = None
 
     @property
     def base(self) -> Inference:
@@ -52,16 +53,20 @@ class Service(Struct, frozen=True):
 
     @property
     def lasts(self) -> float:
-        """Seconds that a request at its limits lasts."""
+        """Seconds that a long request at its limits lasts."""
         ttft, tpot = (self.slo.limit(metric) for metric in NEEDS)
         assert ttft is not None
         assert tpot is not None
-        return (ttft.most + (self.output - 1) * tpot.most) / 1e9
+        return (ttft.most + (self.mix.long - 1) * tpot.most) / 1e9
 
-    def stream(self, rate: float) -> Poisson:
-        """Requests at random at a rate (1/s), as long as LIVES times a request lasts."""
+    def stream(self, rate: float) -> Arrivals:
+        """Requests at a rate (1/s), as long as LIVES times a request lasts. Those of a stream are a power of two times
+        LEAST, so that rates that are near each other have the same lengths."""
         count = max(LEAST, math.ceil(LIVES * self.lasts * rate))
-        return Poisson(rate=rate, count=count, seed=self.seed, prompt=self.prompt, output=self.output)
+        if self.arrivals is not None:
+            count = LEAST << math.ceil(math.log2(count / LEAST))
+            return config.replace_all(self.arrivals, {"rate": rate, "count": count, "seed": self.seed})
+        return Poisson(rate=rate, count=count, seed=self.seed, prompt=self.mix.prompt, output=self.mix.long)
 
     def design(self, machine: Machine, engine: Engine) -> Design:
         """The design of one engine. Raises InputError for a layout or formats that the model does not have."""
@@ -88,7 +93,7 @@ class Service(Struct, frozen=True):
         what a preempted request has to compute again."""
         usual = policy_of(design)
         tokens = engine.tokens or usual.max_tokens
-        tokens = max(tokens, self.prompt + self.output) if usual.whole else tokens
+        tokens = max(tokens, self.mix.longest) if usual.whole else tokens
         changes: dict[str, object] = {"max_tokens": tokens}
         changes |= {} if usual.chunk is None else {"chunk": tokens}
         changes |= {"max_batch": engine.batch} if engine.batch else {}
@@ -106,20 +111,32 @@ def base_of(model: Any) -> Inference:
 
 
 def service_of(model: Any, prompt: int | None, output: int | None, slo: Slo, stack: str | None,
-               seed: int = SEED) -> Service:
-    """A service of a model (a name of the catalog, a Hugging Face config.json, or a Model). Raises InputError."""
+               seed: int = SEED, arrivals: Arrivals | None = None) -> Service:
+    """A service of a model (a name of the catalog, a Hugging Face config.json, or a Model). `arrivals`: a stream in
+    place of `prompt` and `output`. Raises InputError."""
+    limits = [slo.limit(metric) for metric in NEEDS]
+    for metric, limit in zip(NEEDS, limits, strict=True):
+        if limit is None:
+            raise InputError(metric, "is missing", expected="the most that it may be, such as " + (
+                "2s" if metric == "ttft" else "30ms") + " (of the 99th percentile), or mean=1s")
+    ttft, tpot = limits
+    assert ttft is not None
+    assert tpot is not None
+    mix = _equal(prompt, output, tpot) if arrivals is None else mix_of(arrivals, ttft, tpot)
+    if arrivals is not None and (prompt is not None or output is not None):
+        raise InputError("requests", "have lengths of their own", expected="no prompt and no output")
+    found = base_of(model).model
+    if found.generation is None:
+        raise InputError("model", f"a {found.tag} generates no tokens", expected="a decoder")
+    return Service(model, found, mix, slo, stack, seed, arrivals)
+
+
+def _equal(prompt: int | None, output: int | None, tpot: Limit) -> Mix:
     for name, value in (("prompt", prompt), ("output", output)):
         if value is None:
             raise InputError(name, "is missing", expected="tokens, such as " + ("4000" if name == "prompt" else "1000"))
         if value < 1 + (name == "output"):
             raise InputError(name, f"{value}", expected=f"at least {1 + (name == 'output')}")
-    for metric in NEEDS:
-        if slo.limit(metric) is None:
-            raise InputError(metric, "is missing", expected="the most that it may be, such as " + (
-                "2s" if metric == "ttft" else "30ms") + " (of the 99th percentile), or mean=1s")
     assert prompt is not None
     assert output is not None
-    found = base_of(model).model
-    if found.generation is None:
-        raise InputError("model", f"a {found.tag} generates no tokens", expected="a decoder")
-    return Service(model, found, prompt, output, slo, stack, seed)
+    return equal(prompt, output, tpot)

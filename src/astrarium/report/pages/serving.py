@@ -1,5 +1,5 @@
 """A stream of requests that was served as one HTML page that needs nothing else: tables, distributions of latencies,
-queue and cache over time."""
+queue and cache over time, and some requests from arrival to answer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.report.pages.html import note, page, table_of, wide
+from astrarium.report.pages.html import note, page, row, table_of, wide
 from astrarium.report.pages.page import Page
-from astrarium.report.svg.charts import over_time
+from astrarium.report.svg.charts import Area, Ruler, over_time, ruler_line, strip
 from astrarium.report.tables.table import Table
 from astrarium.serving import Served
 from astrarium.units import format_time
@@ -20,7 +20,7 @@ __all__ = ["PAGE", "ShownServing", "serving_page"]
 
 NAMES = {"ttft": "time to the first token (TTFT)", "tpot": "time per further token of a request (TPOT)",
          "itl": "time between two tokens (ITL)", "latency": "time to the last token"}
-POINTS = 200        # of a curve
+POINTS, ROWS = 200, 24      # of a curve; requests of the timeline
 UNITS = ((1e12, "s"), (1e9, "ms"), (1e6, "us"), (1.0, "ps"))
 F64 = npt.NDArray[np.float64]
 
@@ -40,7 +40,7 @@ def serving_page(shown: ShownServing) -> str:
     lead = (f"{len(served.finish):,} requests on {served.npus:,} NPUs, {served.servers:,} servers; {served.how}. "
             "All figures are simulated.")
     return page(shown.title, lead, [*map(table_of, shown.tables), *map(note, shown.notes), *_distributions(served),
-                                    *_over_time(served)])
+                                    *_over_time(served), *_requests(served)])
 
 
 def _distributions(served: Served) -> Iterator[str]:
@@ -75,6 +75,24 @@ def _over_time(served: Served) -> Iterator[str]:
                          "requests", {}))
     yield wide(over_time([("cache in use", seconds, (100 * used / max(1, served.blocks)).tolist())], "s", "%",
                          {"all of it": 100.0}))
+
+
+def _requests(served: Served) -> Iterator[str]:
+    """Successive requests from the middle of the steady state: until the first token, and from there to the last."""
+    chosen = np.flatnonzero(served.within(served.window))
+    chosen = chosen[np.argsort(served.arrival[chosen], kind="stable")]
+    middle = max(0, (len(chosen) - ROWS) // 2)
+    chosen = chosen[middle:middle + ROWS]
+    start = int(served.arrival[chosen].min())
+    times = [((each[chosen] - start) / 1000).tolist() for each in (served.arrival, served.first, served.finish)]
+    ruler = Ruler(0.0, max(times[2]))
+    yield f"<h2>{len(chosen)} successive requests from arrival to answer</h2>"
+    yield note("Yellow: until the first token (queue and prompt). Blue: from the first token to the last.")
+    for number, arrival, first, finish in zip(chosen.tolist(), *times, strict=True):
+        words = f"TTFT {format_time(first - arrival)}, {int(served.output[number]):,} tokens"
+        areas = [Area(arrival, first, "#e0b040", 8), Area(first, finish, "#8fb0d0", 8)]
+        yield row(f"request {number}", words, strip(ruler, f"request {number}: {words}", 16, areas, []), beside=True)
+    yield row("", "", ruler_line(ruler, format_time), beside=True)
 
 
 PAGE = Page("serve", serving_page)

@@ -21,7 +21,7 @@ def serving_plan_page(found: ServingPlan) -> str:
     """The page."""
     service = found.service
     title = f"{service.name} {found.goal.text}: {', '.join(dict.fromkeys(line.device for line in found.lines))}"
-    lead = (f"Prompts of {service.prompt:,} and answers of {service.output:,} tokens, within {service.slo}; with "
+    lead = (f"{service.mix.words.capitalize()}, within {service.slo}; with "
             f"{'; '.join(found.models)}. All figures are simulated.")
     return page(title, lead, [*_engines(found), *_rates(found), *_loads(found)])
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-__all__ = ["COLOURS", "Area", "Band", "Mark", "Ruler", "Span", "Thresholds", "against", "bars", "lines", "over_time",
-           "parallel", "points", "ranges", "roofline", "ruler_line", "scale", "sign", "strip", "text"]
+__all__ = ["COLOURS", "Area", "Band", "Mark", "Ruler", "Scale", "Span", "Thresholds", "against", "bars", "lines",
+           "over_time", "parallel", "points", "ranges", "roofline", "ruler_line", "scale", "sign", "strip", "text"]
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000", "#ee8866", "#44bb99")
 """Paul Tol's bright scheme, which colour-blind readers can tell apart, and three more."""

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from astrarium.planner.serving.explore import Lost, Trial
 from astrarium.planner.serving.goal import Goal
+from astrarium.planner.serving.routed import Routed
 from astrarium.planner.serving.shortlist import Line, ServingPlan
 from astrarium.report.tables.interval import interval_remarks
 from astrarium.report.tables.table import Table
+from astrarium.units import format_time
 
 __all__ = ["HEAD", "found_so_far", "front_table", "head_of", "row_of", "serving_plan_remarks", "serving_plan_tables"]
 
@@ -38,7 +40,7 @@ def row_of(place: str, line: Line, found: ServingPlan) -> tuple[str, ...]:
     name = f"{line.device}: {engine.words}" if several else engine.words
     if len({each.trial.candidate.engine.tokens for each in found.lines}) > 1:
         name += f", steps of {engine.tokens:,}"
-    limits = [f"{each.of(line.served) / 1e6:,.4g} ms" for each in found.service.slo.limits]
+    limits = [format_time(each.of(line.served)) for each in found.service.slo.limits]
     return (place + (" =" if line.tie else ""), name, engine.format, f"{line.engines:,}", f"{line.npus:,}",
             f"{line.load * line.engines:,.4g}", *limits, f"{line.tokens:,.4g}", f"{line.user:,.4g}",
             f"{100 * float(line.figures.get('cache_use_most', 0.0)):.0f} %",
@@ -49,13 +51,15 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
     """What was asked, the engines, why the others lost, loads of all, and what was assumed."""
     service, goal = found.service, found.goal
     devices = " or ".join(dict.fromkeys(line.device for line in found.lines))
-    title = (f"{service.name} {goal.text} ({devices}): prompts of {service.prompt:,}, answers of {service.output:,} "
-             f"tokens, within {service.slo}\n" + "\n".join(f"with {text}" for text in found.models))
+    title = (f"{service.name} {goal.text} ({devices}): {service.mix.words}, within {service.slo}\n"
+             + "\n".join(f"with {text}" for text in found.models))
     every = [*((str(place), line) for place, line in enumerate(found.lines, 1)),
              *([("now", found.today)] if found.today is not None else [])]
     rows = [row_of(place, line, found) for place, line in every]
     yield Table(title, "<<<" + ">" * (len(head_of(found)) - 3), rows, head_of(found))
     yield _spans(every, found)
+    if found.routed is not None:
+        yield Table(_routed(found.routed, found.goal, found.best.trial.candidate.engine.npus), "", ())
     lost = [(place, line.lost) for place, line in every if line.lost]
     if lost:
         yield Table("beside 1", "<<", lost)
@@ -84,6 +88,15 @@ def _spans(every: Sequence[tuple[str, Line]], found: ServingPlan) -> Table:
         return Table("\n".join(about), "", ())
     rows = [(place, _span(line, found.goal), "undecided against 1" if line.tie else "") for place, line in every]
     return Table("\n".join(about), "<<<", rows)
+
+
+def _routed(routed: Routed, goal: Goal, npus: int) -> str:
+    """What a router gives, and how many NPUs it needs."""
+    text = (f"behind a router, each request to the engine with the fewest: {routed.fewest:,.4g} requests/s of "
+            f"{routed.engines} engines of line 1; with shares at random, as above, {routed.at_random:,.4g}")
+    if goal.rate is None:
+        return text
+    return f"{text}; then {goal.engines(npus, routed.fewest / routed.engines) * npus:,} GPUs are enough"
 
 
 def _span(line: Line, goal: Goal) -> str:

@@ -5,6 +5,11 @@ find good values first. Then the agent bounds all designs: it cuts off partial d
 above the best value, and computes the bounds of the rest block by block (numpy). It simulates the designs whose bound
 is below the best value in ascending order of their bounds. When the next bound is not below the best value, the best
 value is the optimum; until then the optimum is not below the next bound.
+
+Of two objectives it finds the Pareto front. It simulates every design whose lower bounds no known pair of values beats,
+by ascending bound of the first objective. A pair that beats the bounds of a design belongs to a design with a lower
+first bound, which came before: no order simulates fewer designs. (The epsilon-constraint method, which minimises the
+first objective under a falling limit of the second, needs the same ones.)
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +25,10 @@ from msgspec import Struct
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Proof, Told, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Proof, Told
 from astrarium.search.agents.genetic import Genetic
 from astrarium.search.axes import Point
+from astrarium.search.bounds.archive import Archive
 from astrarium.search.bounds.branches import Branch, branches_of
 from astrarium.search.bounds.columns import Columns, by_effect, columns, crossed, dive, left, vectorised
 from astrarium.search.bounds.objective import SAFE
@@ -36,6 +42,7 @@ __all__ = ["Exact", "ExactSearch"]
 
 BLOCK = 1 << 20           # designs whose bounds are computed together
 CHOICES = 1 << 17         # combinations of one component
+_Rows: TypeAlias = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 KEPT = 4_000_000          # bounds kept in memory; beyond, only the lowest
 DIVES = 4                 # branches of which the design with the lowest bound is tried first
 
@@ -51,8 +58,12 @@ class Exact(Options, frozen=True, kw_only=True):
                                       "which you vouch; left out: the built-in one.")] = None
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """Start a search. Raises InputError if the objective has no lower bound, or a knob is a continuum."""
-        one_objective("exact", goal)
+        """Start a search. Raises InputError if an objective has no lower bound, or a knob is a continuum."""
+        if len(goal.objectives) > 2:
+            raise InputError("agent", f"exact takes one objective or two, and there are {len(goal.objectives)}",
+                             expected="nsga2 or nsga3")
+        if len(goal.objectives) == 2 and (self.gap or self.warm):
+            raise InputError("agent.gap" if self.gap else "agent.warm", "is of one objective", expected="0 for a front")
         if space.continua:
             raise InputError("agent", f"exact cannot enumerate {space.axes[space.continua[0]].name}",
                              expected="a step or values for it")
@@ -60,10 +71,11 @@ class Exact(Options, frozen=True, kw_only=True):
 
 
 class _Candidates(Struct, frozen=True):
-    """Designs whose lower bound is below the best value, by ascending bound (`values`): their branches, and the numbers
-    of their combinations of relevant components."""
+    """Designs that are not beaten, by ascending bound of the first objective (`values`): the bounds of the second one
+    (empty: there is none), their branches, and the numbers of their combinations of relevant components."""
 
     values: npt.NDArray[np.float64]
+    seconds: npt.NDArray[np.float64]
     branches: npt.NDArray[np.int64]
     numbers: npt.NDArray[np.int64]
     rest: float      # no bound that was left out is below this
@@ -86,8 +98,8 @@ class ExactSearch:
         judge = Judge(space, goal)
         self.branches = branches_of(judge, options.floor)
         self.ranges = judge.ranges()
-        self.warm = Genetic().start(space, goal, seed)
-        self.warmed, self.best = 0, math.inf
+        self.warm = Genetic().start(space, goal, seed) if options.warm else None
+        self.warmed, self.archive, self.ended = 0, Archive(len(goal.objectives)), False
         self.first: list[Point] | None = None       # designs to which a walk down the bounds leads
         self.asked: Literal["first", "warm", "bounds"] = "first"
         self.opened: list[_OpenBranch] = []
@@ -96,8 +108,16 @@ class ExactSearch:
         self.waiting: Iterator[Point] = iter(())
         self.least = -math.inf
 
+    @property
+    def best(self) -> float:
+        """The best value of the first objective so far."""
+        return self.archive.best
+
     def proof(self) -> Proof:
-        """What is proved so far: the bound, the gap, and whether the gap is the one asked for."""
+        """What is proved so far: the bound, the gap, and whether the gap is the one asked for; of two objectives only
+        whether the front is complete."""
+        if self.archive.objectives > 1:
+            return Proof(-math.inf, math.inf, self.ended)
         bound = min(self.best, self.least)
         gap = 0.0 if bound == self.best else (self.best - bound) / abs(self.best) if math.isfinite(bound) else math.inf
         return Proof(bound, gap, self.candidates is not None and gap <= self.options.gap)
@@ -110,47 +130,60 @@ class ExactSearch:
         if self.first:
             self.asked, found, self.first = "first", self.first[:count], self.first[count:]
             return found
-        if self.warmed < self.options.warm:
+        if self.warm is not None and self.warmed < self.options.warm:
             self.asked = "warm"
             return self.warm.ask(min(count, 32))
         self.asked = "bounds"
         if self.candidates is None:
             self.candidates, self.next = self._all_candidates(-math.inf), 0
         found = self._lowest(self.candidates, count)
-        while not found and self.candidates.rest < self.best * (1 - self.options.gap):
+        while not found and self._more_behind(self.candidates):
             self.candidates, self.next = self._all_candidates(self.candidates.rest), 0
             found = self._lowest(self.candidates, count)
+        self.ended = not found
         return found
 
+    def _more_behind(self, candidates: _Candidates) -> bool:
+        """Whether a design that was left out of the candidates can matter."""
+        if self.archive.objectives > 1:
+            return math.isfinite(candidates.rest)
+        return candidates.rest < self.best * (1 - self.options.gap)
+
     def hear(self, told: Sequence[Told]) -> None:
-        """Lower the best value."""
-        self.best = min(self.best, *(each.values[0] for each in told))
+        """Keep the values."""
+        for each in told:
+            self.archive.add(each.values)
 
     def tell(self, told: Sequence[Told]) -> None:
-        """Lower the best value; teach the genetic search its own points."""
-        self.best = min(self.best, *(each.values[0] for each in told))
-        if self.asked == "warm":
+        """Keep the values; teach the genetic search its own points."""
+        self.hear(told)
+        if self.asked == "warm" and self.warm is not None:
             self.warm.tell(told)
             self.warmed += len(told)
 
     def _first(self) -> list[Point]:
         """A design with a low bound from each of the few branches whose bounds are lowest."""
         found: list[Point] = []
-        for branch in itertools.islice(self.branches.open(math.inf), DIVES):
+        for branch in itertools.islice(self.branches.open(Archive(self.archive.objectives)), DIVES):
             self.least = max(self.least, branch.least * SAFE) if not found else self.least
             rest = [part for part in self.space.components if part not in self.branches.parts]
-            chosen = {**branch.choice, **dive(self.space, branch.tree, rest)}
-            found.append(tuple(chosen[place] for place in range(len(self.space.axes))))
+            for tree in branch.trees:
+                chosen = {**branch.choice, **dive(self.space, tree, rest)}
+                found.append(tuple(chosen[place] for place in range(len(self.space.axes))))
         return found
 
     def _lowest(self, candidates: _Candidates, count: int) -> list[Point]:
-        """The next designs by ascending bound, as long as it is below the best value."""
+        """The next designs by ascending bound that are not beaten."""
         found = list(itertools.islice(self.waiting, count))
         first = self.next - bool(found)
         while len(found) < count and self.next < len(candidates.values):
             bound = float(candidates.values[self.next])
-            if bound >= self.best * (1 - self.options.gap) and self.best > 0:
-                break
+            if self.archive.objectives == 1:
+                if bound >= self.best * (1 - self.options.gap) and self.best > 0:
+                    break
+            elif self.archive.beaten((bound, float(candidates.seconds[self.next]))):
+                self.next += 1
+                continue
             branch, number = int(candidates.branches[self.next]), int(candidates.numbers[self.next])
             self.waiting = self._designs(self.opened[branch], number)
             self.next += 1
@@ -160,21 +193,21 @@ class ExactSearch:
         return found
 
     def _all_candidates(self, above: float) -> _Candidates:
-        """Designs whose bound is at least `above` and below the best value; one for all that differ only in knobs on
-        which the bound does not depend."""
+        """Designs that are not beaten and whose first bound is at least `above`; one for all that differ only in knobs
+        on which no bound depends."""
         self.opened, kept = [], _Kept()
-        for branch in self.branches.open(self.best):
+        for branch in self.branches.open(self.archive):
             number = len(self.opened)
             self.opened.append(self._open_branch(branch))
-            for values, numbers in self._bounds_of(self.opened[-1]):
-                low = np.nonzero((values >= above) & ~(values >= self.best))[0]
-                kept.add(values[low], number, numbers + low)
+            for lows, numbers in self._bounds_of(self.opened[-1]):
+                low = np.nonzero((lows[0] >= above) & self.archive.open(lows))[0]
+                kept.add(lows[0][low], lows[-1][low], number, numbers + low)
         return kept.candidates()
 
     def _open_branch(self, branch: Branch) -> _OpenBranch:
         """The open components of a branch, those first whose choice raises the bound most."""
         rest = [part for part in self.space.components if part not in self.branches.parts]
-        named = set(names_in(branch.tree))
+        named = {name for tree in branch.trees for name in names_in(tree)}
         relevant = [part for part in rest if any(self.space.axes[place].name in named for place in part.places)]
         for part in relevant:
             if part.diagram.count > CHOICES:
@@ -184,30 +217,34 @@ class ExactSearch:
         return _OpenBranch(branch, tuple(relevant[place] for place in order),
                            tuple(part for part in rest if part not in relevant))
 
-    def _bounds_of(self, opened: _OpenBranch) -> Iterator[tuple[npt.NDArray[np.float64], int]]:
-        """(bounds of a block of designs, number of the first) of every block that may hold one below the best value."""
+    def _bounds_of(self, opened: _OpenBranch) -> Iterator[tuple[list[npt.NDArray[np.float64]], int]]:
+        """(bounds of a block of designs for each objective, number of the first) of every block that may hold one that
+        is not beaten."""
         known = [columns(self.space, each) for each in opened.relevant]
         counts = [each.diagram.count for each in opened.relevant]
         split = len(counts)
         while split and math.prod(counts[split - 1:]) <= BLOCK:
             split -= 1
         size, inner = math.prod(counts[split:]), crossed(known[split:])
-        trees = (opened.branch.quick, opened.branch.tree)
-        whole = vectorised(opened.branch.tree)
-        for number, tree, chosen in self._prefixes(trees, self.ranges, known[:split], counts[:split]):
-            value_of = whole if tree is opened.branch.tree else vectorised(tree)
-            values = np.asarray(value_of(inner | chosen), dtype=np.float64) * SAFE
-            yield np.broadcast_to(values, counts[split:]).ravel(), number * size
+        branch = opened.branch
+        whole = {id(tree): vectorised(tree) for tree in branch.trees}
+        for number, trees, chosen in self._prefixes((branch.quick, *branch.trees), self.ranges, known[:split],
+                                                    counts[:split]):
+            at = inner | chosen
+            lows = [np.asarray((whole.get(id(tree)) or vectorised(tree))(at), dtype=np.float64) * SAFE
+                    for tree in trees[1:]]
+            yield [np.broadcast_to(values, counts[split:]).ravel() for values in lows], number * size
 
     def _prefixes(self, trees: Sequence[Node], ranges: Mapping[str, Interval], known: Sequence[Columns],
                   counts: Sequence[int], number: int = 0, chosen: Columns | None = None
-                  ) -> Iterator[tuple[int, Node, Columns]]:
-        """(number, tree that is left, columns) of every combination of the outer components whose bounds may be below
-        the best value. `trees`: bounds, the quick one first, the tight one last."""
-        if any(bounds(tree, ranges)[0] * SAFE >= self.best for tree in trees):
+                  ) -> Iterator[tuple[int, Sequence[Node], Columns]]:
+        """(number, trees that are left, columns) of every combination of the outer components that may not be beaten.
+        `trees`: bounds, the quick one of the first objective, then one of each objective."""
+        quick, *lows = [bounds(tree, ranges)[0] * SAFE for tree in trees]
+        if self.archive.beaten([max(quick, lows[0]), *lows[1:]]):
             return
         if not known:
-            yield number, trees[-1], chosen or {}
+            yield number, trees, chosen or {}
             return
         for choice in range(counts[0]):
             here = {name: values[choice:choice + 1] for name, values in known[0].items()}
@@ -230,32 +267,33 @@ class ExactSearch:
 
 
 class _Kept:
-    """Collects bounds: the KEPT lowest, and the lowest of those left out."""
+    """Collects bounds: the KEPT lowest by the first objective, and the lowest of those left out."""
 
     def __init__(self) -> None:
-        self.values, self.branches, self.numbers = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
-        self.waiting: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
+        self.sorted: _Rows = (np.empty(0), np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
+        self.waiting: list[_Rows] = []
         self.total, self.rest = 0, math.inf
 
-    def add(self, values: npt.NDArray[np.float64], branch: int, numbers: npt.NDArray[np.int64]) -> None:
+    def add(self, values: npt.NDArray[np.float64], seconds: npt.NDArray[np.float64], branch: int,
+            numbers: npt.NDArray[np.int64]) -> None:
         """Add bounds of one branch."""
         if len(values):
-            self.waiting.append((values, np.full(len(values), branch, np.int64), numbers))
+            self.waiting.append((values, seconds, np.full(len(values), branch, np.int64), numbers))
             self.total += len(values)
         if self.total > 2 * KEPT:
             self._sort()
 
     def _sort(self) -> None:
-        waiting = [(self.values, self.branches, self.numbers), *self.waiting]
-        values, branches, numbers = (np.concatenate([each[place] for each in waiting]) for place in range(3))
+        waiting = [self.sorted, *self.waiting]
+        values, seconds, branches, numbers = (np.concatenate([each[place] for each in waiting]) for place in range(4))
         order = np.lexsort((numbers, branches, values))
         if len(order) > KEPT:
             self.rest = min(self.rest, float(values[order[KEPT]]))
             order = order[:KEPT]
-        self.values, self.branches, self.numbers, self.waiting = values[order], branches[order], numbers[order], []
-        self.total = len(order)
+        self.sorted = values[order], seconds[order], branches[order], numbers[order]
+        self.waiting, self.total = [], len(order)
 
     def candidates(self) -> _Candidates:
         """The collected bounds in ascending order."""
         self._sort()
-        return _Candidates(self.values, self.branches, self.numbers, self.rest)
+        return _Candidates(*self.sorted, self.rest)

@@ -1,4 +1,4 @@
-"""Branches of a space: parts of it, each with one tree for the lower bound of the objective.
+"""Branches of a space: parts of it, each with one tree per objective for its lower bound.
 
 A branch chooses the knobs on which the dependency graph depends: every knob of the space but shapes, bandwidths and
 latencies of the dims, and `collective`, which stay free as names in the tree. For a single collective the whole space
@@ -25,6 +25,7 @@ from astrarium.lower import lower
 from astrarium.lower.placement import generated
 from astrarium.lower.plugins import OWN, plugins_of
 from astrarium.lower.work import rank_count
+from astrarium.search.bounds.archive import Archive
 from astrarium.search.bounds.collectives import CollectiveBounds
 from astrarium.search.bounds.columns import dive, narrowed, vector
 from astrarium.search.bounds.graph import Key, WorkGraph, bounds_of, graph_of, tree_of, without_collectives
@@ -53,25 +54,30 @@ PLAIN = {"collective.choice": "none", "collective.chunks": 1, "collective.compos
 
 
 class Branch(Struct, frozen=True):
-    """Axes that are chosen (axis -> index of its value), and the lower bound of the objective over the others: `tree`,
-    and `quick`, a lower and simpler one that is nowhere below `least`."""
+    """Axes that are chosen (axis -> index of its value), and the lower bounds over the others: `trees`, one per
+    objective, and `quick`, a lower and simpler one of the first that is nowhere below `least`."""
 
     choice: Mapping[int, int]
-    tree: Node
+    trees: tuple[Node, ...]
     quick: Node
     least: float
+
+    @property
+    def tree(self) -> Node:
+        """The lower bound of the first objective."""
+        return self.trees[0]
 
 
 class OneBranch(Struct, frozen=True):
     """The whole space as one branch."""
 
     judge: Judge
-    tree: Node
+    trees: tuple[Node, ...]
     parts: tuple[Component, ...] = ()
 
-    def open(self, _best: float) -> Iterator[Branch]:
+    def open(self, _archive: Archive) -> Iterator[Branch]:
         """Yield the branch."""
-        yield Branch({}, self.tree, self.tree, bounds(self.tree, self.judge.ranges())[0])
+        yield Branch({}, self.trees, self.trees[0], bounds(self.trees[0], self.judge.ranges())[0])
 
 
 def branches_of(judge: Judge, floor: str | None) -> OneBranch | WorkBranches:
@@ -79,6 +85,8 @@ def branches_of(judge: Judge, floor: str | None) -> OneBranch | WorkBranches:
     vouches (None: the built-in one). Raises InputError and UnsupportedError if there is no lower bound."""
     design = judge.space.base
     knobs = {path for axis in judge.space.axes for path in axis.paths}
+    if floor is None and not any(callable(tree) or "makespan" in names_in(tree) for tree in judge.objectives):
+        return OneBranch(judge, _every_bound(judge, lambda *_: Const(0.0)))     # of designs alone: no graph
     if floor is None and design is not None and (design.collective.model != "simulated" or "collective.model" in knobs):
         raise UnsupportedError("collective.model", "collectives whose time is measured have no lower bound",
                                expected="simulated")
@@ -87,9 +95,14 @@ def branches_of(judge: Judge, floor: str | None) -> OneBranch | WorkBranches:
         raise UnsupportedError("collective.kernels", "GPU kernels have no lower bound", expected="none")
     if floor is not None or design is None or isinstance(design.workload, SingleCollective):
         text = collective_makespan if floor is None else lambda *_: floor
-        return OneBranch(judge, objective_bound(judge, lambda design, judge: judge.scope.node(
+        return OneBranch(judge, _every_bound(judge, lambda design, judge: judge.scope.node(
             text(design, judge), "lower bound of makespan")))
     return WorkBranches(judge)
+
+
+def _every_bound(judge: Judge, makespan: Callable[[Design, Judge], Node]) -> tuple[Node, ...]:
+    """The lower bound of each objective."""
+    return tuple([objective_bound(judge, makespan, place) for place in range(len(judge.objectives))])
 
 
 class WorkBranches(Struct):
@@ -97,16 +110,16 @@ class WorkBranches(Struct):
 
     judge: Judge
     parts: tuple[Component, ...] = ()
-    _alone: dict[tuple[int, ...], Node | None] = field(default_factory=dict)    # without collectives; None: refused
+    _alone: dict[tuple[int, ...], tuple[Node, ...]] = field(default_factory=dict)     # without collectives; (): refused
     _low: dict[tuple[int, ...], dict[str, Any]] = field(default_factory=dict)   # values of free knobs with a low bound
-    _trees: dict[tuple[int, ...], Node] = field(default_factory=dict)
+    _trees: dict[tuple[int, ...], tuple[Node, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         space, base = self.judge.space, self.judge.space.base
         assert base is not None
         bounded_dims(base, self.judge)      # these refuse what has no lower bound before the first trial
         _refuse(base)
-        objective_bound(self.judge, lambda *_: Const(0.0))
+        _every_bound(self.judge, lambda *_: Const(0.0))
         chosen = {place for place, axis in enumerate(space.axes) if not all(map(FREE.fullmatch, axis.paths))}
         place_of = {axis.name: place for place, axis in enumerate(space.axes)}
         for path in space.scope.derived:
@@ -118,31 +131,31 @@ class WorkBranches(Struct):
                              f"{math.prod(part.diagram.count for part in self.parts)} dependency graphs",
                              expected=f"at most {BRANCHES} combinations of knobs of workload, compute, memory, sizes")
 
-    def open(self, best: float) -> Iterator[Branch]:
-        """Yield the branches with a bound below `best`, by ascending bound."""
+    def open(self, archive: Archive) -> Iterator[Branch]:
+        """Yield the branches that the values of an archive do not beat, by ascending bound of the first objective."""
         found, ranges = [], self.judge.ranges()
         for numbers in itertools.product(*(range(part.diagram.count) for part in self.parts)):
             choice = {place: index for part, number in zip(self.parts, numbers)
                       for place, index in zip(part.places, part.diagram.choice(number))}
-            quick = self._without(choice)
-            if quick is not None:
-                least = bounds(*narrowed(self._values(choice), quick, ranges))[0]
-                if least * SAFE < best:
-                    found.append((least, numbers, choice, quick))
-        for least, numbers, choice, quick in sorted(found, key=lambda each: each[:2]):
+            if quick := self._without(choice):
+                leasts = [bounds(*narrowed(self._values(choice), tree, ranges))[0] for tree in quick]
+                if not archive.beaten([least * SAFE for least in leasts]):
+                    found.append((leasts[0], numbers, choice, quick[0]))
+        for least, numbers, choice, first in sorted(found, key=lambda each: each[:2]):
             if numbers not in self._trees:
                 self._trees[numbers] = self._tree(choice)
-            yield Branch(choice, self._trees[numbers], self._chosen(quick, choice), least)
+            yield Branch(choice, self._trees[numbers], self._chosen(first, choice), least)
 
-    def _without(self, choice: Mapping[int, int]) -> Node | None:
-        """The lower bound of the objective if collectives took no time; equal for all sizes of dims."""
+    def _without(self, choice: Mapping[int, int]) -> tuple[Node, ...]:
+        """The lower bounds of the objectives if collectives took no time; equal for all sizes of dims. Empty: refused.
+        """
         key = self._key(choice)
         if key not in self._alone:
             plan = self._plan(self._design(choice))
-            self._alone[key] = None
+            self._alone[key] = ()
             if plan is not None:
                 least = Const(without_collectives(graph_of(plan, ordered=False)))
-                self._alone[key] = objective_bound(self.judge, lambda *_: least)
+                self._alone[key] = _every_bound(self.judge, lambda *_: least)
         return self._alone[key]
 
     def _values(self, choice: Mapping[int, int]) -> dict[str, Any]:
@@ -159,8 +172,8 @@ class WorkBranches(Struct):
         axes = self.judge.space.axes
         return tuple(index for place, index in choice.items() if not SIZE.fullmatch(axes[place].name))
 
-    def _tree(self, choice: Mapping[int, int]) -> Node:
-        """The lower bound over the free knobs: the largest of those that are high where collectives are fast, and of
+    def _tree(self, choice: Mapping[int, int]) -> tuple[Node, ...]:
+        """The lower bounds over the free knobs: the largest of those that are high where collectives are fast, and of
         those that are high where the former are low."""
         design = self._design(choice)
         plan = self._plan(design)
@@ -180,11 +193,11 @@ class WorkBranches(Struct):
         if known not in self._low:
             makespan = tree_of(found, least, own)
             self._low[known] = self._low_values(self._chosen(objective_bound(self.judge, lambda *_: makespan), choice))
-        at = self._low[known]
+        at = self._low[known] | self._values(choice)
         found += bounds_of(graph, {key: float(vector(tree, at)) for key, tree in least.items()},
                            {key: float(vector(tree, at)) for key, tree in own.items()})
         highest = tree_of(found, least, own)
-        return self._chosen(objective_bound(self.judge, lambda *_: highest), choice)
+        return tuple([self._chosen(tree, choice) for tree in _every_bound(self.judge, lambda *_: highest)])
 
     def _low_values(self, tree: Node) -> dict[str, Any]:
         """Values of the free knobs for which a bound is low."""

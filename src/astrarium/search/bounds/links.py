@@ -19,6 +19,7 @@ def npu_bandwidth(design: Design, chosen: Collection[str], dim: str) -> str:
     """Bandwidth (byte/ns) of all of an NPU's links in the dim at path `dim`, as an expression over what the base
     `design` gives or the space has `chosen` (paths): the sum over links, or one link's times their number."""
     base = design.network.flat[int(dim[dim.index("[") + 1:-1])]
-    if f"{dim}.bandwidth_per_npu" in chosen or (base.bandwidth is None and f"{dim}.bandwidth" not in chosen):
+    per_link = base.bandwidth is not None or f"{dim}.bandwidth" in chosen or f"{dim}.link" in chosen
+    if f"{dim}.bandwidth_per_npu" in chosen or not per_link:
         return f"{dim}.bandwidth_per_npu"
     return f"{dim}.bandwidth * {links_text(dim)}"

@@ -12,18 +12,20 @@ to send at least (S as nccl-tests counts it; the mean over blocks)
 
 at no more than m times an NPU's bandwidth in those dims (of an all_reduce through switches that compute S: each block
 sends every byte once). The largest of these times over d is the bound; latencies,
-reductions, chunks and algorithms only add to it. `network_cost` and `network_bandwidth` are exact.
+reductions, chunks and algorithms only add to it. `network_cost` and `network_bandwidth` are exact, except for
+the price of links whose technology is chosen: that of the cheapest one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from astrarium import catalog
 from astrarium.cost import FIGURES
 from astrarium.design import Design
 from astrarium.errors import UnsupportedError
 from astrarium.network.config import Ring, Switch
-from astrarium.network.cost import LIBRA, tiers_of
+from astrarium.network.cost import LIBRA, link_price, tiers_of
 from astrarium.network.needs import needs_dims
 from astrarium.search.bounds.links import links_text, npu_bandwidth
 from astrarium.search.evaluate import Judge
@@ -92,13 +94,20 @@ def _may_add(design: Design, judge: Judge, dims: Sequence[str]) -> bool:
 def _cost(design: Design, judge: Judge) -> str:
     dims, terms = bounded_dims(design, judge), []
     for dim, tier in zip(dims, tiers_of(len(dims))):
-        link = LIBRA.link[tier]
+        link = _link_price(design, judge, dim, tier)
         switch = 2 * link + LIBRA.switch[tier] + LIBRA.nic.get(tier, 0.0) if tier in LIBRA.switch else NEVER
         rate = f"({npu_bandwidth(design, judge.space.paths, dim)}) / {links_text(dim)}"
         factor = f"if({dim}.shape == 'ring', {2 * link!r}, if({dim}.shape == 'fully_connected', " \
                  f"{link!r} * ({dim}.npus - 1), if({dim}.shape == 'switch', {switch!r}, {NEVER!r})))"
         terms.append(f"{factor} * {rate} * network.npus")      # N / n blocks of n NPUs
     return " + ".join(terms)
+
+
+def _link_price(design: Design, judge: Judge, dim: str, tier: str) -> float:
+    """US dollars of a GB/s of the dim's links, one way, at least."""
+    own = design.network.flat[int(dim[dim.index("[") + 1:-1])].link
+    return min(link_price(name, tier) for name in (
+        [None, *catalog.load("links")] if f"{dim}.link" in judge.space.paths else [own]))
 
 
 def _bandwidth(design: Design, judge: Judge) -> str:
@@ -108,16 +117,16 @@ def _bandwidth(design: Design, judge: Judge) -> str:
 _FIGURES = {"network_cost": _cost, "network_bandwidth": _bandwidth}
 
 
-def objective_bound(judge: Judge, makespan: Callable[[Design, Judge], Node]) -> Node:
-    """The first objective with every figure replaced by its lower bound (that of the makespan in ns by `makespan`): a
-    tree over the axes alone. Raises UnsupportedError if the objective could fall although a figure rises, or a figure
-    has no lower bound."""
-    tree = judge.objectives[0]
+def objective_bound(judge: Judge, makespan: Callable[[Design, Judge], Node], place: int = 0) -> Node:
+    """An objective (`place`: which of the goal's) with every figure replaced by its lower bound (that of the makespan
+    in ns by `makespan`): a tree over the axes alone. Raises UnsupportedError if the objective could fall although a
+    figure rises, or a figure has no lower bound."""
+    tree = judge.objectives[place]
     design = judge.space.base
     if callable(tree) or design is None:
         raise UnsupportedError("minimize", "a Python function has no lower bound", expected="an expression")
-    if judge.goal.objectives[0].maximize or not _rises(tree, judge.ranges()):
-        raise UnsupportedError("minimize", f"{judge.goal.objectives[0].name!r} may fall where a figure rises",
+    if judge.goal.objectives[place].maximize or not _rises(tree, judge.ranges()):
+        raise UnsupportedError("minimize", f"{judge.goal.objectives[place].name!r} may fall where a figure rises",
                                expected="minimize: sums and products of figures and of what is not negative")
     if judge.goal.cases:
         raise UnsupportedError("cases", "the exact agent takes one workload")
