@@ -23,7 +23,8 @@ from msgspec import Struct
 
 from astrarium.serving.batch import Batch
 from astrarium.serving.cache import Blocks
-from astrarium.serving.loop import Fleet, run
+from astrarium.serving.fleet import Fleet, Instance
+from astrarium.serving.loop import run
 from astrarium.serving.policy import Policy
 from astrarium.serving.requests import Mooncake
 from astrarium.serving.scheduler import Scheduler
@@ -59,7 +60,7 @@ def ours(options: argparse.Namespace, workers: int, routing: Literal["round_robi
     policy = Policy(block=options.block, routing=routing, max_tokens=TOKENS, max_batch=BATCH)
     servers = [Server(Scheduler(policy, Blocks(options.blocks, policy.block), Batch(policy.block)), Linear())
                for _ in range(workers)]
-    found = run(Mooncake(path=options.trace).requests(), Fleet(servers)).summary(whole=True)
+    found = run(Mooncake(path=options.trace).requests(), Fleet([Instance(servers)])).summary(whole=True)
     return {"reuse": float(found["prefix_hit_share"]), "ttft": float(found["ttft_mean_ms"]),
             "tpot": float(found["tpot_mean_ms"])}
 

@@ -1,6 +1,6 @@
 """Designs per second and core of a search, end to end.
 
-usage: search_designs.py [FILE...] [--agent A] [--designs N] [--seed S] [--minutes M]
+usage: search_designs.py [FILE...] [--agent A] [--designs N] [--seed S] [--cap K] [--minutes M]
 
 A study with its store on disk and one worker, over each search file (default: COSMIC's full stack, GPT3-175B on 1,024
 NPUs, examples/cosmic/spaces/full.yaml); its objective and requirements are the file's (default: runtime_x_bandwidth).
@@ -54,8 +54,8 @@ class _Timed:
     def __init__(self, judge: Evaluator):
         self.judge, self.verdicts = judge, list[Verdict]()
 
-    def __call__(self, points: Sequence[Point]) -> Iterator[Verdict]:
-        for verdict in self.judge.all(points):
+    def __call__(self, points: Sequence[Point], cap: float | None = None) -> Iterator[Verdict]:
+        for verdict in self.judge.all(points, cap):
             self.verdicts.append(verdict)
             yield verdict
 
@@ -65,21 +65,22 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
-def study(path: Path, file: SearchFile, agent: str, designs: int, seed: int) -> None:
+def study(path: Path, file: SearchFile, agent: str, designs: int, seed: int, cap: float | None) -> None:
     """One study, and what it did."""
     goal = goal_of(file.minimize or (() if file.maximize else "runtime_x_bandwidth"), file.maximize, file.require,
                    file.cases)
     timed, marks = _Timed(Evaluator(file.space, goal)), list[tuple[int, float]]()
     with tempfile.TemporaryDirectory() as folder, Store(f"{folder}/designs.study") as store:
-        start = process_s()
+        start, best = process_s(), None
         try:
-            conduct(Plan(file.space, goal, agent_options(agent, {}), seed), designs, store, timed,
-                    lambda now: marks.append((now.trials, memory())))
+            found = conduct(Plan(file.space, goal, agent_options(agent, {}), seed, cap=cap), designs, store, timed,
+                            lambda now: marks.append((now.trials, memory())))
+            best = None if found.best is None else found.best.verdict.values
         except _OverError:
             print("  the minutes are over")
         taken = process_s() - start
-    print(f"{path.stem}, {agent}, seed {seed}: {marks[-1][0]:,} trials, {len(timed.verdicts):,} distinct designs in "
-          f"{taken:.1f} CPU s")
+    print(f"{path.stem}, {agent}, seed {seed}, cap {cap}, best {best}: {marks[-1][0]:,} trials, "
+          f"{len(timed.verdicts):,} distinct designs in {taken:.1f} CPU s")
     shown(timed.verdicts, taken)
     print(f"  memory {memory():.0f} MB" + _growth([mark for mark in marks if mark[0] >= marks[-1][0] / 2]))
 
@@ -88,7 +89,7 @@ def shown(verdicts: Sequence[Verdict], taken: float) -> None:
     """The rates, how long designs take, the reasons of those that did not run to their end."""
     ran = [each.seconds * 1000 for each in verdicts if each.values is not None]
     whys = Counter(each.problem.partition(";")[0].partition(":")[0][:100] for each in verdicts if each.values is None)
-    learnt = len(ran) + sum(FITS in each.problem for each in verdicts)
+    learnt = len(ran) + sum(FITS in each.problem or each.beyond for each in verdicts)
     print(f"  {learnt / taken:.1f} designs/s/core; simulated to their end {len(ran):,}: {len(ran) / taken:.1f}/s; all "
           f"distinct: {len(verdicts) / taken:.1f}/s")
     for name, some in (("simulated", ran),
@@ -113,13 +114,14 @@ def main() -> None:
     parser.add_argument("--agent", default="genetic")
     parser.add_argument("--designs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cap", type=float)
     parser.add_argument("--minutes", type=float, default=10)
     chosen = parser.parse_args()
     print(machine())
     signal.signal(signal.SIGALRM, over)
     for path in chosen.files:
         signal.setitimer(signal.ITIMER_REAL, 60 * chosen.minutes)
-        study(path, load_search(path), chosen.agent, chosen.designs, chosen.seed)
+        study(path, load_search(path), chosen.agent, chosen.designs, chosen.seed, chosen.cap)
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 

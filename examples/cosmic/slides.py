@@ -122,8 +122,8 @@ def _written(slides: dict[str, Slide], found: Sequence[Found], folder: Path) -> 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     size = parser.add_mutually_exclusive_group(required=True)
-    size.add_argument("--quick", action="store_true", help="3 seeds, 64 to 320 trials a search: some CPU minutes")
-    size.add_argument("--full", action="store_true", help="5 seeds, 1,000 trials a search")
+    size.add_argument("--quick", action="store_true", help="3 seeds, 64 trials a search; 320 to compare agents")
+    size.add_argument("--full", action="store_true", help="5 seeds, 200 trials a search; 1,000 to compare agents")
     parser.add_argument("--out", type=Path, required=True, help="folder of studies and slides")
     parser.add_argument("--slide", action="append", choices=SLIDES, help="only this slide; may be repeated (all)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")

@@ -58,7 +58,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     size = parser.add_mutually_exclusive_group(required=True)
     size.add_argument("--quick", action="store_true", help="under 15 minutes on 2 cores: searches share the time")
-    size.add_argument("--full", action="store_true", help="5 seeds, 1,000 trials a run (200 of the Gaussian process)")
+    size.add_argument("--full", action="store_true", help="5 seeds, 200 trials a search; 1,000 to compare agents")
     parser.add_argument("--out", type=Path, required=True, help="folder of study files and report")
     parser.add_argument("--preset", choices=("talk", "public_code"), default="talk",
                         help="the talk's tables, or the public code's: 4 layers, first dim no switch, FC / 7")

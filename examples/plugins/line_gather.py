@@ -40,6 +40,7 @@ def counts(case: Case) -> list[Counts]:
 
 
 LINE_GATHER = Algorithm(build, frozenset({CommOp.ALL_GATHER}), bound, candidate, counts)
+PLUGINS = {"algorithm.line_gather": "LINE_GATHER"}      # for --plugin line_gather.py
 
 
 def main() -> None:

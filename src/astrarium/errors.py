@@ -7,6 +7,7 @@
     ├── PluginError                a plug-in raised, or broke its contract: which one, and how         (exit 1)
     ├── StallError                 a simulation that cannot go on: who waits for what, on which rank   (exit 1)
     ├── StoppedError               a run that took more time or memory than it may                     (exit 1)
+    ├── BeyondError                a run whose makespan is beyond the time that it may simulate         (exit 1)
     └── InternalError              our bug: please report it                                           (exit 3)
 """
 
@@ -15,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["EXPLAINED", "AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "StoppedError",
-           "TraceError", "UnsupportedError", "Wait", "asked", "install_line", "nearest", "short_name"]
+__all__ = ["EXPLAINED", "AstrariumError", "BeyondError", "InputError", "InternalError", "PluginError", "StallError",
+           "StoppedError", "TraceError", "UnsupportedError", "Wait", "asked", "install_line", "nearest", "short_name"]
 
 LONGEST_NAME = 64
 T = TypeVar("T")
@@ -161,6 +162,14 @@ class StallError(AstrariumError):
 
 class StoppedError(AstrariumError):
     """A run that took more time or memory than it may."""
+
+
+class BeyondError(AstrariumError):
+    """A run whose makespan is beyond the time that it may simulate: more than `most` ps."""
+
+    def __init__(self, most: int):
+        self.most = most
+        super().__init__(f"the makespan is beyond {most} ps")
 
 
 class InternalError(AstrariumError):

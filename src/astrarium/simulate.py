@@ -7,14 +7,14 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium import engine
 from astrarium.design import Design
-from astrarium.errors import EXPLAINED, InputError, UnsupportedError
+from astrarium.errors import EXPLAINED, BeyondError, InputError, UnsupportedError
 from astrarium.lower import (
     Kept,
     TraceCache,
@@ -33,11 +33,11 @@ from astrarium.units import format_bytes
 from astrarium.workload import Jobs, Live, Trace, Workload
 
 if TYPE_CHECKING:
-    from astrarium.engine import Measurements, Outcome, Plan
+    from astrarium.engine import Measurements, Outcome, Plan, Record
     from astrarium.engine.plugins import Plugins
     from astrarium.lower import Given
 
-__all__ = ["TraceCache", "prepare", "simulate", "simulate_many"]
+__all__ = ["Run", "TraceCache", "prepare", "simulate", "simulate_many"]
 
 FOLD = {"auto": True, "off": False}
 NPU_BYTES = 300     # an NPU takes at least, where equal ones are simulated once
@@ -72,18 +72,21 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
                    kept=kept, note=note)()
 
 
-def prepare(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
+def prepare(design: Design, *, fold: str | None = None, record: Record = True, pure: bool = False,
             traces: Given | None = None, cache: TraceCache | None = None, plugins: Plugins | None = None,
-            kept: Kept | None = None, note: Callable[[str], None] | None = None) -> Callable[[], Result]:
+            kept: Kept | None = None, note: Callable[[str], None] | None = None) -> Run:
     """Prepare a run: all of `simulate` before the engine starts.
 
     Prepare several designs, then run them: each step finds the machine's caches full of its own code and data.
+    `record="nodes"` keeps node times without traffic.
 
     Returns:
-        A function that runs the design and returns its Result.
+        A function that runs the design and returns its Result. Its argument `most` (ns) ends a run whose makespan is
+        larger.
 
     Raises:
         InputError: As `simulate`; so does the returned function.
+        BeyondError: By the returned function, where the makespan is beyond `most`.
     """
     folded = _checked(design, fold)
     run = _Run(folded, record, pure, traces, cache, plugins_of(design, plugins),
@@ -92,11 +95,18 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
     return kind(design, run, Kept() if kept is None else kept)
 
 
+class Run(Protocol):
+    """A prepared run."""
+
+    def __call__(self, most: float | None = None) -> Result:
+        """Run the design. `most`: ns of the makespan, beyond which the run ends with BeyondError."""
+
+
 class _Run(Struct, frozen=True):
     """What is asked of a run: the arguments of `simulate`, with the plug-ins that the design names."""
 
     fold: bool
-    record: bool
+    record: Record
     pure: bool
     traces: Given | None
     cache: TraceCache | None
@@ -104,12 +114,12 @@ class _Run(Struct, frozen=True):
     measurements: Measurements | None
     note: Callable[[str], None] | None
 
-    def execute(self, plan: Plan) -> tuple[Plan, Outcome]:
-        """(what ran, its Outcome)."""
+    def execute(self, plan: Plan, most: float | None = None) -> tuple[Plan, Outcome]:
+        """(what ran, its Outcome); `most` as in `Run`."""
         if self.plugins is not None and self.plugins.in_run:
             return plan, engine.execute(plan, record=self.record, pure=self.pure, plugins=self.plugins)
         return engine.execute_in_order(plan, record=self.record, fold=self.fold, pure=self.pure,
-                                       kept=self.measurements, note=self.note)
+                                       kept=self.measurements, note=self.note, most=_ps(most))
 
     def alone(self, plan: Plan) -> Outcome:
         """A job without the others."""
@@ -119,34 +129,46 @@ class _Run(Struct, frozen=True):
         """Pickled without what only spares time."""
         return _Run, (self.fold, False, self.pure, None, None, self.plugins, None, None)
 
-    def execute_jobs(self, plan: Plan, first: Sequence[int]) -> tuple[Plan, Outcome]:
+    def execute_jobs(self, plan: Plan, first: Sequence[int], most: float | None) -> tuple[Plan, Outcome]:
         """`execute` of several jobs; `first`: the first rank of each, and how many ranks all have."""
         if not self.fold or (self.plugins is not None and self.plugins.in_run):
-            return self.execute(plan)
+            return self.execute(plan, most)
         return engine.execute_jobs(plan, first, record=self.record, pure=self.pure, kept=self.measurements,
-                                   note=self.note)
+                                   note=self.note, most=_ps(most))
 
 
-def _one(design: Design, run: _Run, caches: Kept, first: int = 0) -> Callable[[], Result]:
+def _ps(most: float | None) -> int | None:
+    return None if most is None or most * 1000 >= 2**62 else round(most * 1000)
+
+
+def _within(most: float | None, result: Result) -> Result:
+    """The result of a run. Raises BeyondError where an engine that cannot stop went beyond `most`."""
+    limit = _ps(most)
+    if limit is not None and result.makespan_ps > limit:
+        raise BeyondError(limit)
+    return result
+
+
+def _one(design: Design, run: _Run, caches: Kept, first: int = 0) -> Run:
     """A run of one workload, whose first rank has the number `first`."""
     with _limits(design):
         work = read_work(design, run.cache, caches) if run.traces is None else work_of(design, run.traces)
         plan, source = lower(design, work, run.plugins, kept=caches), work.source
 
-    def ran() -> Result:
+    def ran(most: float | None = None) -> Result:
         with _words_of(design, source):
-            done, outcome = run.execute(plan)
-        return Result(done, outcome, source, capacities(design, done, outcome), first,
-                      tuple(design.memory.tiers), names=fabric_names(design))
+            done, outcome = run.execute(plan, most)
+        return _within(most, Result(done, outcome, source, capacities(design, done, outcome), first,
+                                    tuple(design.memory.tiers), names=fabric_names(design)))
     return ran
 
 
-def _trace(design: Design, run: _Run, caches: Kept) -> Callable[[], Result]:
+def _trace(design: Design, run: _Run, caches: Kept) -> Run:
     """A run of traces."""
     return _one(design, run, caches, first_rank(design))
 
 
-def _jobs(design: Design, run: _Run, caches: Kept) -> Callable[[], Result]:
+def _jobs(design: Design, run: _Run, caches: Kept) -> Run:
     """A run of several jobs."""
     from astrarium.lower import first_ranks, job_ranks_of, lower_jobs, read_jobs  # one workload starts without it
 
@@ -156,28 +178,29 @@ def _jobs(design: Design, run: _Run, caches: Kept) -> Callable[[], Result]:
         work = read_jobs(design, run.cache, caches)
         plan, first, source = lower_jobs(design, work, run.plugins, caches), first_ranks(design), work.source
 
-    def ran() -> Result:
+    def ran(most: float | None = None) -> Result:
         with _words_of(design, source):
-            done, outcome = run.execute_jobs(plan, first)
-        return Result(done, outcome, source, capacities(design, done, outcome), tiers=tuple(design.memory.tiers),
-                      job_ranks=job_ranks_of(design, run.alone), names=fabric_names(design))
+            done, outcome = run.execute_jobs(plan, first, most)
+        return _within(most, Result(done, outcome, source, capacities(design, done, outcome),
+                                    tiers=tuple(design.memory.tiers), job_ranks=job_ranks_of(design, run.alone),
+                                    names=fabric_names(design)))
     return ran
 
 
-def _live(design: Design, run: _Run, caches: Kept) -> Callable[[], Result]:
+def _live(design: Design, run: _Run, caches: Kept) -> Run:
     """A run of a workload that decides as it runs: every rank, every message; the Result's Plan is what was done."""
     if run.traces is not None:
         raise InputError("traces", f"workload {design.workload.tag} decides as it runs", expected="no traces")
 
-    def ran() -> Result:
+    def ran(most: float | None = None) -> Result:
         source, stage = stage_of(design, run.plugins, caches)
         done = engine.run_source(source, stage, run.plugins, pure=run.pure)
-        return Result(done.plan, done.outcome, None, capacities(design, done.plan, done.outcome),
-                      names=fabric_names(design))
+        return _within(most, Result(done.plan, done.outcome, None, capacities(design, done.plan, done.outcome),
+                                    names=fabric_names(design)))
     return ran
 
 
-_KINDS: Mapping[type[Workload], Callable[[Design, _Run, Kept], Callable[[], Result]]] = MappingProxyType({
+_KINDS: Mapping[type[Workload], Callable[[Design, _Run, Kept], Run]] = MappingProxyType({
     Jobs: _jobs, Trace: _trace})
 """How a kind of workload runs; every other kind is one workload."""
 

@@ -50,7 +50,12 @@ def test_scalars_of_the_core_schema() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: &x 1\nb: *x", "f.yaml:1: anchors and aliases are not taken"),
+        ("a: 1\nb: *x", "f.yaml:2: there is no anchor &x above"),
+        ("a: &x [*x]", "f.yaml:1: there is no anchor &x above"),
+        ("a: &x 1\nb: {<<: *x}", "f.yaml:2: << is not a mapping"),
+        ("x0: &x0 [1]\n" + "".join(f"x{n}: &x{n} [{f'*x{n - 1}, ' * 10}]\n" for n in range(1, 9)),
+         "f.yaml:6: aliases copy too much; expected at most 100,000 values"),
+        ("x0: &x0 1\n" + "".join(f"x{n}: &x{n} [*x{n - 1}]\n" for n in range(1, 99)), "nested too deeply"),
         ("a: !!python/object:os.system 1", "f.yaml:1: the tag .* is not taken"),
         ("a: 1\nb: 2\na: 3", "f.yaml:3: the key 'a' is there twice"),
         ("? [1, 2]\n: 3", "f.yaml:1: a key is not text"),
@@ -66,8 +71,12 @@ def test_hostile_input_is_refused(text: str, message: str) -> None:
         parse_yaml(text, "f.yaml")
 
 
-def test_merge_keys_are_plain_keys() -> None:
-    assert parse_yaml("<<: {a: 1}").data == {"<<": {"a": 1}}
+def test_aliases_are_copies() -> None:
+    document = parse_yaml("a: &x {b: [1, 2], c: 3}\nd: *x\ne: {c: 4, <<: *x}\nf: {<<: [{c: 5}, *x], g: 6}\n'<<': 7")
+    inner = {"b": [1, 2], "c": 3}
+    assert document.data == {"a": inner, "d": inner, "e": {**inner, "c": 4}, "f": {**inner, "c": 5, "g": 6}, "<<": 7}
+    assert document.data["a"]["b"] is not document.data["d"]["b"]
+    assert (document.line("d.b[0]"), document.line("e.b")) == (2, 3)
 
 
 @given(st.dictionaries(st.text(), TREES, max_size=4))

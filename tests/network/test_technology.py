@@ -21,6 +21,7 @@ from astrarium.cost.power import site_power
 from astrarium.cost.price import system_cost
 from astrarium.errors import InputError
 from astrarium.network.cost import network_cost
+from astrarium.report.tables.study import study_tables
 from astrarium.search import Space
 from astrarium.search.bounds.objective import collective_makespan, objective_bound
 from astrarium.search.evaluate import Judge
@@ -133,6 +134,16 @@ def test_money_of_links_and_memory() -> None:
     given = replace_all(design(), {"compute.price": 1000})
     assert network_cost(given.network) == pytest.approx(8 * (2 * 1320 / 2 + 13.0 * 50))
     assert system_cost(given) == pytest.approx(network_cost(given.network) + 8 * (1000 + 8 * 362.5))
+
+
+def test_costs_of_two_kinds_have_rows_of_their_own() -> None:
+    """The price of the network alone does not stand beside that of whole systems: HBM4 has no price."""
+    space = Space(replace_all(design(), {"compute.price": 1000}), {"memory.technology": ["hbm3e", "hbm4"]})
+    study = ar.search(space, "makespan", agent="grid", trials=2)
+    rows = {row[0]: row[1:] for table in study_tables(study, "space") for row in table.rows}
+    network = 8 * (1320 + 650)
+    assert sorted(rows["system cost"]) == ["", f"${network + 8 * (1000 + 8 * 362.5):,.0f}"]
+    assert sorted(rows["network cost"]) == ["", f"${network:,.0f}"]
 
 
 def test_a_technology_with_a_price_is_bought() -> None:

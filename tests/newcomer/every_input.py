@@ -45,7 +45,7 @@ FILES = {
                           f'"32.0 GT/s PCIe" link_width="16"><gpu dev="{n}" sm="103" rank="{n}" gdr="1"><nvlink '
                           'target="fffffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci>\n' for n in range(2))
                 + "</cpu></system>\n",
-    "mine.toml": "",
+    "mine.toml": "", "my_plugins.py": "PLUGINS = {}",
     "ranks.json": '{"0": [0, 1, 2, 3]}',
     "system.json": '{"scheduling-policy": "LIFO", "endpoint-delay": 10, "active-chunks-per-dimension": 1, '
                    '"preferred-dataset-splits": 2, "all-reduce-implementation": ["ring"], '

@@ -13,7 +13,7 @@ from tests.commands import Run, Said
 from tests.newcomer.every_input import write_inputs
 
 from astrarium.cli.arguments import Parser
-from astrarium.cli.dispatch import CATALOGED, VERBS
+from astrarium.cli.dispatch import CATALOGED, VERBS, catalog_flag
 from astrarium.cli.trace import SUB_VERBS
 
 MODES = {
@@ -54,7 +54,8 @@ MODES = {
 }
 
 VALUES = {
-    "--catalog": "mine.toml", "--groups": "ranks.json", "--dependencies": "data", "--limit": "1",
+    "--catalog": "mine.toml", "--plugin": "my_plugins.py",
+    "--groups": "ranks.json", "--dependencies": "data", "--limit": "1", "--cap": "1",
     "--trace": "et/w.*.et", "--rank": "1", "--fold": "off", "--timeline": "made.json", "--timeline-ranks": "0",
     "--parquet": "made.tables", "--html": "made.html", "--page": "run", "--figure": "bandwidth",
     "--minimize": "network_bandwidth",
@@ -80,6 +81,7 @@ VALUES = {
     "--comm-group-configuration": "ranks.json", "--to": "et", "--workload-configuration": "et/v",
     "--system-configuration": "none.json", "--network-configuration": "none.yml", "--logging-configuration": "x",
     "--logging-folder": "x", "--set": "network.dims[0].bandwidth=100 GB/s",
+    "--measured": "1s",
     "--for": "serving", "--rate": "2", "--requests": "serving.yaml", "--prompt": "30", "--ttft": "1s", "--tpot": "2ms",
     "--find": "rate", "--slo": "ttft_p99=2s",
     "--cache": "1 GB", "--lift": "zero", "--reserve": "2 GB", "--ignore": "lr",
@@ -100,6 +102,7 @@ SAME = {
     "--pure": "the same integers",
     "--fold": "the same integers",
     "--catalog": "rows that the command may name, or not",
+    "--plugin": "things that the command may name, or not",
     "--copy": "files as they are",
     "--limit": "nothing is beyond it",
     "--most": "nothing is beyond it",
@@ -122,7 +125,7 @@ def parser_of(mode: str, words: list[str]) -> Parser:
     parser = Parser(prog=mode, description=sentence)
     importlib.import_module(f"astrarium.cli.{name}").arguments(parser)
     if words[0] in CATALOGED:
-        parser.add_argument("--catalog")
+        catalog_flag(parser)
     return parser
 
 

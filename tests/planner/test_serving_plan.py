@@ -26,6 +26,7 @@ from astrarium.planner.serving.mix import equal
 from astrarium.planner.serving.planning import assumptions
 from astrarium.planner.serving.pools import PAIRS, pools_of
 from astrarium.planner.serving.prices import price_of
+from astrarium.planner.serving.routed import routed
 from astrarium.planner.serving.service import Service, service_of
 from astrarium.planner.terms import cost_of, terms_of
 from astrarium.report.pages.serving_plan import serving_plan_page
@@ -228,6 +229,13 @@ def test_goals() -> None:
     assert rated.needed("", 32, 16) == float("inf")
 
 
+def test_a_router_that_knows_the_queues_serves_more(one: ServingPlan) -> None:
+    found = routed(one.service, one.best.trial, 2)
+    assert found is not None
+    assert found.at_random == 2 * one.best.trial.rate < found.fewest
+    assert one.routed is None, "one engine has nothing to choose from"
+
+
 def test_the_page_and_the_tables(one: ServingPlan) -> None:
     found = checked(serving_plan_page(one))
     assert found.open == []
@@ -262,7 +270,7 @@ def test_intervals_of_stacks(stack: str | None, device: str, words: str) -> None
 
 def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:
     each = one.best.trial.candidate
-    server = fleet_of(each.design, each.policy, Buckets(), each.known).front[0]
+    server = fleet_of(each.design, each.policy, Buckets(), each.known).servers[0]
     assert server.scheduler.cache.total > 0
     assert isinstance(each.ceiling, Ceiling)
     assert each.ceiling.most * server.scheduler.cache.of(600) <= server.scheduler.cache.total

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.draws import draws
 
 import astrarium as ar
-from astrarium.errors import AstrariumError
+from astrarium.errors import AstrariumError, BeyondError
 from astrarium.lower.kept import Kept
+from astrarium.simulate import prepare
 from astrarium.workload.model.decoder import Decoder
 
 SHAPES = {"switch": ar.Switch, "ring": ar.Ring, "fully_connected": ar.FullyConnected}
@@ -63,12 +65,17 @@ def test_every_node_of_every_rank_has_the_same_times(design):
     except AstrariumError:      # a combination that the workload refuses
         assume(False)
     assume(folded.folded)
-    quick = ar.simulate(design, fold="auto", record=False).outcome
+    prepared = prepare(design, fold="auto", record="nodes")
+    quick = prepared().outcome
     assert quick.folded, quick.unfolded_because
+    assert prepared(quick.makespan / 1000).outcome.makespan == quick.makespan
+    with pytest.raises(BeyondError):
+        prepared((quick.makespan - 1) / 1000)
     every = ar.simulate(design, fold="off").outcome
     for rank in range(len(folded.row)):
         assert quick.finish[quick.row[rank]] == every.finish[every.row[rank]]
-        for mine, theirs in zip(node_times(folded, rank), node_times(every, rank)):
+        for mine, nodes, theirs in zip(node_times(folded, rank), node_times(quick, rank), node_times(every, rank)):
+            np.testing.assert_array_equal(nodes, theirs)
             np.testing.assert_array_equal(mine, theirs)
     np.testing.assert_array_equal(folded.use_busy, every.use_busy)
     traffic = {(dim, out, to): figures for dim, out, to, *figures in zip(

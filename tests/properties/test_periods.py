@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tests.plans.draw import FOLDING, SEED, programs, random_program, wanted
 
 from astrarium import engine
-from astrarium.engine.outcome import EVERY_MESSAGE, Outcome
+from astrarium.engine.outcome import EVERY_MESSAGE, Outcome, Record
 from astrarium.engine.plan import Plan
 from astrarium.errors import AstrariumError, InputError
 
@@ -28,7 +28,7 @@ ON_LINKS = replace(FOLDING, backends=("contention", "contention", "closed_form")
 RECORDED = ("start", "end", "link_dim", "link_from", "link_to", "link_bytes", "link_busy", "use_busy")
 
 
-def run(plan: Plan, fold: bool, record: bool = False) -> Outcome | tuple[str, str]:
+def run(plan: Plan, fold: bool, record: Record = False) -> Outcome | tuple[str, str]:
     """The outcome of a run, or the error's class and words."""
     try:
         return engine.execute(plan, fold=fold, record=record)
@@ -45,18 +45,30 @@ def same(counted: Outcome, whole: Outcome, where: str) -> None:
         assert counted.events == whole.events, where
 
 
+def same_nodes(counted: Outcome, whole: Outcome, where: str) -> None:
+    """Every node of every rank begins and ends alike."""
+    for rank, row in enumerate(counted.row.tolist()):
+        mine = slice(counted.node_ptr[row], counted.node_ptr[row + 1])
+        other = slice(whole.node_ptr[whole.row[rank]], whole.node_ptr[whole.row[rank] + 1])
+        for name in ("start", "end"):
+            np.testing.assert_array_equal(getattr(counted, name)[mine], getattr(whole, name)[other],
+                                          err_msg=f"{name} of rank {rank}{where}")
+
+
 def test_counted_periods_give_the_same_integers() -> None:
+    """Also the times of nodes, recorded with or without the traffic."""
     print(f"ASTRARIUM_SEED={SEED}")
     seen: Counter[str] = Counter()
     rng = random.Random(f"{SEED} periods False")
     for program in islice(programs(rng, False, LAYERS), PROGRAMS // 2):
-        counted, whole = run(program.plan, True), run(program.plan, False)
+        counted, whole = run(program.plan, True, "nodes"), run(program.plan, False, True)
         where = f"\nASTRARIUM_SEED={SEED}\n{program.text}"
         if isinstance(counted, tuple) or isinstance(whole, tuple):
             assert counted == whole, where
             seen["refused"] += 1
             continue
         same(counted, whole, where)
+        same_nodes(counted, whole, where)
         seen["counted" if counted.counted else "run"] += 1
         assert counted.counted < counted.events, where
     print(dict(seen))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import Struct
+from tests.commands import Run
 
 from astrarium import registry
 from astrarium.config import Config
@@ -85,3 +86,27 @@ def test_a_broken_plug_in_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     _plugins(monkeypatch, ("shape.mine", "no_such_module_at_all:X"))
     with pytest.raises(InputError, match="an installed package: no_such_module_at_all:X: the plug-in cannot be loaded"):
         registry.load("shape", "mine")
+
+
+def test_a_file_of_plug_ins(run: Run, root: Path, tmp_path: Path) -> None:
+    design, file = tmp_path / "line.yaml", root / "examples" / "plugins" / "line_gather.py"
+    design.write_text("workload: {source: collective, op: all_gather, payload: 1 MB}\n"
+                      "network: {dims: [{shape: ring, npus: 4, bandwidth: 50 GB/s, latency: 1 us}]}\n"
+                      "collective: {all_gather: [line_gather]}\n")
+    assert "'line_gather' is not known" in run("run", design).err
+    assert run("run", design, "--plugin", file).code == 0
+    assert "line_gather" in run("list", "algorithm", "--plugin", file).out
+    assert "line_gather" not in run("list", "algorithm").out
+
+
+@pytest.mark.parametrize(("name", "text", "said"), [
+    ("absent.py", None, "is no file of plug-ins"), ("one two.py", "PLUGINS = {}", "is no file of plug-ins"),
+    ("json.py", "PLUGINS = {}", "json is another module"), ("raises.py", "1 / 0", "ZeroDivisionError"),
+    ("without.py", "", "cannot be loaded"), ("odd.py", "PLUGINS = [1]", "PLUGINS is"),
+    ("taken.py", "PLUGINS = {'shape.ring': 'X'}", "is taken by another one"),
+    ("nameless.py", "PLUGINS = {'ring': 'X'}", "is not the name of a plug-in")])
+def test_files_that_are_none(run: Run, tmp_path: Path, name: str, text: str | None, said: str) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    found = run("list", "shape", "--plugin", tmp_path / name)
+    assert (found.code, said in found.err) == (1, True), found.err

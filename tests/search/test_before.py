@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 import astrarium as ar
-from astrarium.search import Space, evaluate, subject
+from astrarium.errors import InputError
+from astrarium.search import Space, evaluate, search, subject
+from astrarium.search.agents import agent_options
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
+from astrarium.search.store import MEMORY, Store
+from astrarium.search.study import conduct
+from astrarium.search.studyfile import Plan, load_study
+from astrarium.search.workers import Workers
 
 
 def layouts(**more: Any) -> Space:
@@ -71,3 +78,68 @@ def test_any_comparison_that_a_bound_decides(require: str, refused: int) -> None
     verdict = Evaluator(space, goal_of("makespan", require=require))(point)
     assert (verdict.values is None) == bool(refused)
     assert verdict.feasible == (require == "peak_memory <= '10 GB'")
+
+
+BOUNDED = {
+    "makespan": ({"workload.micro_batch": [1, 2]}, {"minimize": "makespan"}),
+    "cost": ({"network.dims[1].bandwidth": ["5 GB/s", "40 GB/s"], "workload.zero": [0], "workload.recompute": ["none"]},
+             {"minimize": "makespan * memory.capacity"}),
+    "rate": ({"collective.chunks": [1, 4]}, {"maximize": "1e12 / makespan"}),
+    "sum": ({"system.comm_streams": [1, 2]}, {"minimize": "makespan / 1e6 + memory.capacity / 1e9"}),
+    "schedule": ({"collective.scheduling": ["fifo", "lifo"]}, {"minimize": "makespan * peak_memory"}),
+    "ring": ({"network.dims[0].shape": ["ring", "switch"]}, {"minimize": "runtime_x_bandwidth"}),
+    "tight": ({"workload.micro_batch": [1, 4]}, {"minimize": "makespan", "require": "peak_memory <= '1.2 GB'"}),
+    "offset": ({"collective.composition": ["baseline", "blueconnect"]}, {"minimize": "makespan - 1e12"}),
+    "largest": ({"compute.peak": ["10 TFLOP/s", "40 TFLOP/s"]}, {"maximize": "2 - makespan / 1e9"}),
+    "contention": ({"network.backend": ["closed_form", "contention"]}, {"minimize": "max(makespan, 1e7)"}),
+}
+
+
+@pytest.mark.parametrize("name", ["cost", *[pytest.param(name, marks=pytest.mark.exam) for name in BOUNDED
+                                            if name != "cost"]])
+def test_bounds_and_caps_leave_the_best_as_it_is(name: str, unbounded: Any) -> None:
+    """Of spaces of which every design is simulated without either."""
+    more, goal = BOUNDED[name]
+    space, goal = layouts(**more), {"require": "peak_memory <= memory.capacity", **goal}
+    points = [space.point(number) for number in range(space.count)]
+    found = search(space, **goal, agent="grid", trials=space.count, cap=1.0)
+    made = found.plan.goal
+    whole = unbounded(space, made, points)
+    sign = -1 if made.objectives[0].maximize else 1
+    best = min((sign * each.values[0] for each in whole if each.feasible), default=None)
+    assert found.trials == len(points)
+    assert found.best is not None
+    assert found.best.verdict.values is not None
+    assert sign * found.best.verdict.values[0] == best
+    assert any("designs were stopped, sure to be worse than 1 times" in text for text in found.notes)
+
+
+def test_a_cap_stops_what_is_worse_and_resumes_alike(tmp_path: Path, unbounded: Any) -> None:
+    """Each stopped design is worse than the cap; agents hear the cap; a study that goes on has the same trials."""
+    space, study = layouts(), str(tmp_path / "s")
+    points = random.Random(2).sample([space.point(number) for number in range(space.count)], 12)
+    plan = Plan(space, goal_of("makespan"), agent_options("random", {"batch": 4}), 3, tuple(points[:6]), 1.2)
+    with Store(study) as store, Workers(space, plan.goal) as workers:
+        conduct(plan, 9, store, workers)
+        whole = conduct(plan, 14, store, workers)
+    trials = list(load_study(study).trials())
+    with Store(MEMORY) as store, Workers(space, plan.goal, 2) as workers:
+        conduct(plan, 14, store, workers)
+        again = list(store.trials())
+    assert [replace(each, verdict=replace(each.verdict, seconds=0.0)) for each in trials] == [
+        replace(each, verdict=replace(each.verdict, seconds=0.0)) for each in again]
+    stopped = [each for each in trials if each.verdict.beyond]
+    assert stopped
+    assert f"cap 1.2: {len(stopped)} designs were stopped" in whole.notes[0]
+    values = unbounded(space, plan.goal, [each.point for each in stopped])
+    for trial, verdict in zip(stopped, values):
+        before = [each.verdict.values[0] for each in trials if each.round < trial.round and each.verdict.values]
+        assert verdict.values[0] > 1.2 * min(before)
+        assert trial.verdict.problem.startswith("beyond the cap: the makespan is more than ")
+
+
+@pytest.mark.parametrize(("cap", "minimize"), [(0.5, "makespan"), (float("nan"), "makespan"),
+                                               (2, ("makespan", "network_bandwidth")), (2, lambda design, result: 1.0)])
+def test_impossible_caps_are_refused(cap: float, minimize: Any) -> None:
+    with pytest.raises(InputError, match="cap"):
+        search(layouts(), minimize, cap=cap, trials=1)

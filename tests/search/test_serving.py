@@ -16,8 +16,10 @@ from astrarium.search.evaluate import Evaluator, Judge
 from astrarium.search.goal import goal_of
 from astrarium.search.searchfile import load_search
 from astrarium.search.subject import load_base
-from astrarium.serving import serve
+from astrarium.serving import most_requests, serve, slo_of
+from astrarium.serving.deployment import Deployment
 from astrarium.serving.design import ServingDesign
+from astrarium.serving.members import Member
 
 DESIGN = """
 workload: {source: inference, model: gpt2-small, phase: decode, context: 1, dp: 2, batch: 2}
@@ -116,9 +118,28 @@ def test_what_is_refused(folder: Path, goal: str, said: str) -> None:
         Evaluator(ar.Space(base, {"policy.max_tokens": [64]}), goal_of(goal))
 
 
-def test_nothing_bounds_a_latency(folder: Path) -> None:
+def test_the_cheapest_design_within_a_limit_is_proved(folder: Path) -> None:
+    """Prices are bounded, latencies are not."""
+    space = ar.Space(load_base(folder / "serving.yaml"), {"network.dims[0].bandwidth": ["450 GB/s", "50 GB/s"],
+                                                          "policy.max_batch": [1, 256]})
+    study = ar.search(space, "network_cost", require="ttft_p99 < 300us", agent="exact")
+    assert study.proof is not None
+    assert study.proof.complete
+    assert list(map(str, study.values().values())) == ["50 GB/s", "256"]
     with pytest.raises(InputError, match="tpot_p99"):
-        ar.search(ar.Space(load_base(folder / "serving.yaml"), {"policy.max_tokens": [64]}), "tpot_p99", agent="exact")
+        ar.search(space, "tpot_p99", agent="exact")
+
+
+def test_the_highest_rate_within_the_objective(folder: Path) -> None:
+    """As `serve --find rate` has it."""
+    base = load_base(folder / "serving.yaml")
+    assert isinstance(base, ServingDesign)
+    space = ar.Space(base, {"policy.max_tokens": [2048]})
+    slo = slo_of("ttft_p99=1ms,tpot_p99=200us")
+    alone = Deployment((base,), (Member(design="", policy=base.policy),), base.buckets, ({},))
+    found = most_requests(alone, base.requests, slo).best
+    assert found is not None
+    assert Evaluator(space, goal_of((), "rate_p99"))((0,)).values == (found.rate,)
 
 
 @pytest.mark.parametrize(("text", "value"), [("30ms", 30e6), ("1.5e1us", 15e3), ("2e+3", 2e3), ("80GiB", 80 * 2**30)])

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.serving.test_loop import MS, assert_empty, fixed, server
+from tests.serving.test_loop import MS, assert_empty, fixed, one_of, server
 
 from astrarium.serving import Policy, Tier
 from astrarium.serving.cache import Blocks, Held, Store
-from astrarium.serving.loop import Fleet
+from astrarium.serving.fleet import Fleet
 from astrarium.serving.loop import run as answer
 from astrarium.serving.requests import Prefixes, Requests, Turns
 from astrarium.serving.requests.stream import OPEN
@@ -106,19 +106,19 @@ def test_a_shared_prefix_is_computed_once() -> None:
     for gap in (5 * MS, 0):
         tokens.clear()
         one = server(Policy(max_tokens=4000), 1000, timed)
-        served = answer(stream([1000, 1000], [3, 3], gap, [[(7, 800)]] * 2), Fleet([one]))
+        served = answer(stream([1000, 1000], [3, 3], gap, [[(7, 800)]] * 2), one_of(one))
         assert tokens == [1000, 200]
         assert served.cached is not None
         assert served.cached.tolist() == [0, 800]
         assert_empty(one, 1000)
     served = answer(stream([1000, 1000], [3, 3], 0, [[(7, 800)]] * 2),
-                    Fleet([server(Policy(max_tokens=4000, prefix_cache=False), 1000, timed)]))
+                    one_of(server(Policy(max_tokens=4000, prefix_cache=False), 1000, timed)))
     assert tokens[2:] == [1000, 1000]
 
 
 def test_the_last_token_is_always_computed() -> None:
     one = server(Policy(max_tokens=4000), 1000, fixed(MS))
-    served = answer(stream([800, 800, 807], [1, 1, 1], 5 * MS, [[(7, 800)]] * 3), Fleet([one]))
+    served = answer(stream([800, 800, 807], [1, 1, 1], 5 * MS, [[(7, 800)]] * 3), one_of(one))
     assert served.cached is not None
     assert served.cached.tolist() == [0, 784, 800]
 
@@ -127,7 +127,7 @@ def test_a_conversation_finds_its_past() -> None:
     """The second turn: prompt and answer of the first are in the cache but for the last token, in whole blocks."""
     turns = Turns(np.array([1, -1]), np.array([3 * MS, 0]), np.array([0, 0]))
     requests = stream([100, 250], [60, 5], 0, turns=turns)
-    served = answer(requests, Fleet([server(Policy(), 1000, fixed(MS))]))
+    served = answer(requests, one_of(server(Policy(), 1000, fixed(MS))))
     assert served.arrival.tolist() == [0, served.finish[0] + 3 * MS]
     assert served.cached is not None
     assert served.cached.tolist() == [0, (100 + 60 - 1) // 16 * 16]
@@ -136,7 +136,7 @@ def test_a_conversation_finds_its_past() -> None:
 def test_others_evict_what_was_used_longest_ago() -> None:
     """60 blocks: two prefixes of 25 blocks fit; a third one evicts the first from its end, up to 9 blocks."""
     prefixes = [[(1, 400)], [(2, 400)], [(3, 400)], [(2, 400)], [(1, 400)]]
-    served = answer(stream([401] * 5, [1] * 5, 5 * MS, prefixes), Fleet([server(Policy(), 60, fixed(MS))]))
+    served = answer(stream([401] * 5, [1] * 5, 5 * MS, prefixes), one_of(server(Policy(), 60, fixed(MS))))
     assert served.cached is not None
     assert served.cached.tolist() == [0, 0, 0, 400, 9 * 16]
 
@@ -150,7 +150,7 @@ def test_sequences_with_windows_share_the_blocks_of_layers_that_see_all(
     one = server(Policy(schedule=schedule, max_tokens=400), blocks, fixed(MS))
     one.scheduler.cache.held = one.scheduler.batch.held = held
     cut = [[(group, 16 * (prompt // 20))] for group, _, prompt, _ in rows]
-    served = answer(stream([row[2] for row in rows], [row[3] for row in rows], rows[0][1] * MS // 4, cut), Fleet([one]))
+    served = answer(stream([row[2] for row in rows], [row[3] for row in rows], rows[0][1] * MS // 4, cut), one_of(one))
     cache = one.scheduler.cache
     assert (served.finish >= served.first).all()
     assert cache.free == cache.total
@@ -162,7 +162,7 @@ def test_a_shared_prefix_of_a_model_with_windows_is_computed_once() -> None:
     """Of 50 blocks of a prefix 25 are shared; either request has its own window of 4 blocks' halves beside."""
     one = server(Policy(max_tokens=4000), 100, fixed(MS))
     one.scheduler.cache.held = one.scheduler.batch.held = CacheBlocks(100, 16, windows=((4, 0.5),))
-    served = answer(stream([801, 801], [1, 1], 5 * MS, [[(7, 800)]] * 2), Fleet([one]))
+    served = answer(stream([801, 801], [1, 1], 5 * MS, [[(7, 800)]] * 2), one_of(one))
     assert served.cached is not None
     assert served.cached.tolist() == [0, 800]
     assert one.scheduler.cache.idle == 25
@@ -171,7 +171,7 @@ def test_a_shared_prefix_of_a_model_with_windows_is_computed_once() -> None:
 def tiered(capacity: int, blocks: int = 60) -> Fleet:
     one = server(Policy(max_tokens=4000), blocks, lambda step: MS * (1 + sum(part[0] for part in step.prompts)))
     one.scheduler.cache.stores = (Store(capacity, per_block=MS // 10, latency=MS // 2),)
-    return Fleet([one])
+    return one_of(one)
 
 
 def test_a_tier_gives_back_what_was_evicted() -> None:
@@ -189,7 +189,7 @@ def test_swapped_sequences_go_on_where_they_were() -> None:
     host = Tier(capacity="1 GB", bandwidth="1 GB/s")
     one = server(Policy(block=4, max_tokens=100, preemption="swap", tiers=[host]), 4, fixed(MS))
     one.scheduler.swap = MS
-    served = answer(stream([4, 4], [9, 9], 0), Fleet([one]))
+    served = answer(stream([4, 4], [9, 9], 0), one_of(one))
     assert served.preemptions == 1
     assert served.finish.tolist() == [9 * MS + 2 * MS, 11 * MS + 3 * MS + 4 * MS]
     assert_empty(one, 4)
@@ -209,7 +209,7 @@ def test_jumps_and_single_steps_agree_with_prefixes_and_tiers(rows: list[tuple[i
         one = server(Policy(max_batch=4, max_tokens=200, schedule=schedule), blocks, fixed(MS))
         if tier:
             one.scheduler.cache.stores = (Store(9, per_block=MS / 3, latency=MS // 2),)
-        found.append(answer(requests, Fleet([one]), single=single))
+        found.append(answer(requests, one_of(one), single=single))
         assert_empty(one, blocks)
     assert found[0].finish.tolist() == found[1].finish.tolist()
     assert found[0].cached.tolist() == found[1].cached.tolist()      # type: ignore[union-attr]
@@ -218,19 +218,19 @@ def test_jumps_and_single_steps_agree_with_prefixes_and_tiers(rows: list[tuple[i
 def test_priorities_come_first_and_give_way_last() -> None:
     requests = Requests(np.array([0, 1, 2]) * MS, np.full(3, 4), np.array([9, 9, 9]), priority=np.array([1, 2, 0]))
     policy = Policy(block=4, max_batch=1, max_tokens=100, priorities=True)
-    served = answer(requests, Fleet([server(policy, 100, fixed(MS))]))
+    served = answer(requests, one_of(server(policy, 100, fixed(MS))))
     assert served.finish.tolist() == [9 * MS, 27 * MS, 18 * MS]
     both = Requests(np.zeros(2, np.int64), np.full(2, 4), np.full(2, 9), priority=np.array([1, 0]))
-    tight = answer(both, Fleet([server(Policy(block=4, max_tokens=100, priorities=True), 4, fixed(MS))]))
+    tight = answer(both, one_of(server(Policy(block=4, max_tokens=100, priorities=True), 4, fixed(MS))))
     assert tight.preempted.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(("routing", "cached"), [("round_robin", [0, 0, 0, 0]), ("fewest", [0, 400, 0, 400]),
-                                                ("prefix", [0, 400, 0, 400])])
+                                                ("prefix", [0, 400, 0, 400]), ("cache_aware", [0, 400, 0, 400])])
 def test_requests_go_where_their_prefix_is(routing: str, cached: list[int]) -> None:
     """Two servers and two prefixes, each asked for twice."""
     servers = [server(Policy(routing=routing), 60, fixed(MS)) for _ in range(2)]
-    served = answer(stream([401] * 4, [1] * 4, 5 * MS, [[(key, 400)] for key in (1, 1, 2, 2)]), Fleet(servers))
+    served = answer(stream([401] * 4, [1] * 4, 5 * MS, [[(key, 400)] for key in (1, 1, 2, 2)]), one_of(*servers))
     assert served.cached is not None
     assert served.cached.tolist() == cached
 
@@ -239,13 +239,14 @@ def test_a_prompt_that_is_computed_counts_besides_its_blocks() -> None:
     """Server 0 decodes 600 tokens (38 blocks in use), server 1 computes a prompt of 500 (32 in use, 32 to compute): the
     last request goes to the first of them and gets its token in the next step."""
     servers = [server(Policy(routing="prefix", max_tokens=100), 200, fixed(MS)) for _ in range(2)]
-    served = answer(Requests(np.array([0, 5, 7]) * MS, np.array([600, 500, 16]), np.array([99, 9, 1])), Fleet(servers))
+    three = Requests(np.array([0, 5, 7]) * MS, np.array([600, 500, 16]), np.array([99, 9, 1]))
+    served = answer(three, one_of(*servers))
     assert (served.finish - served.arrival).tolist()[2] == MS
 
 
 @pytest.mark.parametrize(("reserve", "preemptions"), [(0.0, 1), (1.0, 0)])
 def test_what_is_reserved_for_answers_is_never_missing(reserve: float, preemptions: int) -> None:
     """TensorRT-LLM's GUARANTEED_NO_EVICT and MAX_UTILIZATION."""
-    served = answer(stream([4, 4], [9, 9], 0), Fleet([server(Policy(block=4, max_tokens=100, reserve=reserve), 4,
-                                                            fixed(MS))]))
+    served = answer(stream([4, 4], [9, 9], 0), one_of(server(Policy(block=4, max_tokens=100, reserve=reserve), 4,
+                                                            fixed(MS))))
     assert served.preemptions == preemptions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,9 @@ from astrarium.errors import InputError
 from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served
 from astrarium.serving.batch import Batch, Draw
 from astrarium.serving.cache import Blocks
+from astrarium.serving.fleet import Fleet, Instance
 from astrarium.serving.gate import Gate
 from astrarium.serving.links import Links
-from astrarium.serving.loop import Fleet
 from astrarium.serving.loop import run as answer
 from astrarium.serving.outcome import mean_of, percentiles
 from astrarium.serving.record import Gaps
@@ -53,9 +54,14 @@ def server(policy: Policy, blocks: int, of: Callable[[Shape], int], guesses: int
     return Server(Scheduler(policy, cache, Batch(policy.block, guesses, draw), gate=gate), Given(of))
 
 
+def one_of(*servers: Server, **fields: Any) -> Fleet:
+    """One instance of some servers."""
+    return Fleet([Instance(servers, **fields)])
+
+
 def run(stream: Requests, policy: Policy, blocks: int, of: Callable[[Shape], int]) -> Served:
     """One server."""
-    return answer(stream, Fleet([server(policy, blocks, of)]))
+    return answer(stream, one_of(server(policy, blocks, of)))
 
 
 def fixed(step: int) -> Callable[[Shape], int]:
@@ -125,7 +131,7 @@ def test_prompts_wait_for_others(gate: Gate, later: list[float], first: list[flo
     gate = Gate(gate.steps, gate.ranks, gate.tokens)
     stream = requests((0, 10, 100), (0, 10, 100), *((0, 10, 5) for _ in later))
     stream.arrival[2:] = (np.array(later) * MS).astype(np.int64)
-    fleet = Fleet([server(Policy(schedule="inflight"), MANY, fixed(MS), gate=gate)])
+    fleet = one_of(server(Policy(schedule="inflight"), MANY, fixed(MS), gate=gate))
     served = answer(stream, fleet, single=single)
     assert (served.first / MS).tolist() == [1, 1, *first]
     assert (gate.have, gate.asking) == ([0] * gate.ranks, [0] * gate.ranks)
@@ -138,7 +144,7 @@ def test_an_engine_looks_for_requests_now_and_then(later: list[float], first: li
     """Two requests decode from 1 ms on, in steps of 1 ms; it looks after every ten, and after a step with prompts."""
     stream = requests((0, 10, 100), (0, 10, 100), *((0, 10, 5) for _ in later))
     stream.arrival[2:] = (np.array(later) * MS).astype(np.int64)
-    fleet = Fleet([server(Policy(schedule="prefill_first"), MANY, fixed(MS), gate=Gate(10, polls=True))])
+    fleet = one_of(server(Policy(schedule="prefill_first"), MANY, fixed(MS), gate=Gate(10, polls=True)))
     assert (answer(stream, fleet, single=single).first / MS).tolist() == [1, 1, *first]
 
 
@@ -189,7 +195,7 @@ def test_everybody_is_answered_and_no_bound_is_broken(rows: list[tuple[int, int,
         return MS
 
     one = server(policy, blocks, timed)
-    served = answer(stream, Fleet([one]), single=True)
+    served = answer(stream, one_of(one), single=True)
     assert_empty(one, blocks)
     assert served.steps == len(seen)
     assert served.tokens == sum(seen)
@@ -222,7 +228,7 @@ def test_jumps_give_what_every_step_gives(rows: list[tuple[int, int, int]], sche
         return 10**8 + 10**6 * step.count + 10**4 * step.context + prompts
 
     one = server(policy, blocks, of)
-    found, oracle = answer(stream, Fleet([one])), EveryStep(stream, policy, blocks, of)
+    found, oracle = answer(stream, one_of(one)), EveryStep(stream, policy, blocks, of)
     oracle.run()
     assert found.arrival.tolist() == [each.arrival for each in oracle.all]
     assert found.first.tolist() == [each.first for each in oracle.all]
@@ -246,7 +252,7 @@ def fleet(front: int, back: int, policy: Policy, *, prompt: int, step: int, hand
     """Servers whose steps take `prompt` ps with and `step` ps without prompts."""
     sides = [[server(policy, blocks, lambda each: prompt if each.prompts else step) for _ in range(count)]
              for count in (front, back)]
-    return Fleet(*sides, lambda *_: handed)
+    return Fleet([Instance(*sides, links=Links(lambda *_: handed, lambda *_: {}) if back else None)])
 
 
 def test_a_cache_that_is_handed_over_costs_its_way_once() -> None:
@@ -259,7 +265,7 @@ def test_a_cache_that_is_handed_over_costs_its_way_once() -> None:
 def test_caches_follow_each_other_on_their_links() -> None:
     """Two into one server: the second waits for the first. Out of one with twice the links: its way out is free after
     half of the time."""
-    links = Links(lambda front, back, tokens: 10 * tokens, lambda front, back: (0.5, 1.0))
+    links = Links(lambda front, back, tokens: 10 * tokens, lambda front, back: {("out", front): 0.5, ("in", back): 1.0})
     assert links.of(0, 0, 100, 0) == 1000
     assert links.of(1, 0, 100, 200) == 800 + 1000
     assert links.of(0, 1, 100, 0) == 500 + 1000
@@ -311,7 +317,7 @@ def test_guesses_have_room_and_nobody_gets_more_than_was_asked_for(rows: list[tu
     given = np.minimum(np.array(yielded), guesses + 1)
     one = server(Policy(max_tokens=100), blocks, timed, guesses, lambda steps: np.resize(given, steps))
     stream = requests(*sorted(rows))
-    served = answer(stream, Fleet([one]))
+    served = answer(stream, one_of(one))
     assert len(served.gaps) == int((stream.output - 1).sum())
     assert_empty(one, blocks)
 
@@ -349,11 +355,11 @@ def test_host_time_padding_and_the_way_to_the_client() -> None:
     seen: list[Shape] = []
     one = server(policy, MANY, lambda step: seen.append(step) or MS)      # type: ignore[func-returns-value]
     one.costs = costs_of(policy)
-    served = answer(requests((0, 3, 4), (0, 3, 4), (0, 3, 4)), Fleet([one], offset=5 * MS), single=True)
+    served = answer(requests((0, 3, 4), (0, 3, 4), (0, 3, 4)), one_of(one, offset=5 * MS), single=True)
     each = 3 * MS + 3 * MS // 10
     assert served.ttft.tolist() == [each + 5 * MS] * 3
     assert served.latency.tolist() == [4 * each + 5 * MS] * 3
     assert [step.padding for step in seen] == [0, 1, 1, 1]
     two = answer(Requests(np.zeros(2, np.int64), np.full(2, 3), np.full(2, 1), 1),
-                 Fleet([server(Policy(), MANY, fixed(MS))], offset=5 * MS))
+                 one_of(server(Policy(), MANY, fixed(MS)), offset=5 * MS))
     assert two.arrival.tolist() == [0, 6 * MS]

@@ -32,7 +32,7 @@ def served() -> tuple[ar.Design, Served]:
 def test_rent_is_by_the_hour(served: tuple[ar.Design, Served]) -> None:
     design, found = served
     rented = ar.replace(design, "cost", {"rental": "aws_h100_2025_03"})
-    prices, rates = prices_of(rented, found), found.rates(found.window)
+    prices, rates = prices_of([rented], found), found.rates(found.window)
     second = prices.amounts["cost"]["per_request"] * rates["requests_per_s"]
     assert second * 3600 == pytest.approx(8 * 12.29)
     assert prices.amounts["cost"]["per_mega_tokens"] == pytest.approx(1e6 * second / rates["output_tokens_per_s"])
@@ -43,12 +43,12 @@ def test_rent_is_by_the_hour(served: tuple[ar.Design, Served]) -> None:
 def test_the_catalog_has_prices_of_its_devices(served: tuple[ar.Design, Served]) -> None:
     """Of a design that says none; and its power is that of the site."""
     design, found = served
-    prices = prices_of(design, found)
+    prices = prices_of([design], found)
     assert any("us_h100_2024" in text for text in prices.assumed)
     assert any("700 W" in text for text in prices.assumed)
     assert not prices.unknown
     said = replace_all(design, {"cost": "us_h100_2024", "compute.power": "700 W", "compute.idle_power": "80 W"})
-    assert prices_of(said, found).amounts == prices.amounts
+    assert prices_of([said], found).amounts == prices.amounts
     power = site_power(said)
     watts = power.waiting + found.busy_share * power.pue * (power.active - power.idle)
     joules = prices.amounts["energy"]["per_request"]
@@ -58,7 +58,7 @@ def test_the_catalog_has_prices_of_its_devices(served: tuple[ar.Design, Served])
 
 def test_a_device_without_prices_has_none(served: tuple[ar.Design, Served]) -> None:
     design, found = served
-    prices = prices_of(replace_all(design, {"compute": {"model": "roofline", "peak": "1 PFLOP/s"}}), found)
+    prices = prices_of([replace_all(design, {"compute": {"model": "roofline", "peak": "1 PFLOP/s"}})], found)
     assert (prices.amounts, prices.assumed) == ({}, ())
     assert "hourly_price" in prices.unknown["cost"]
 
@@ -67,5 +67,5 @@ def test_figures_of_searches_are_the_same(served: tuple[ar.Design, Served]) -> N
     said = {"cost": "us_h100_2024", "compute.power": "700 W", "compute.idle_power": "80 W"}
     design = replace_all(ServingDesign(**{name: getattr(served[0], name) for name in ar.Design.__struct_fields__},
                                        requests=STREAM), said)
-    assert {name: SERVED[name].measure(design, served[1]) for name in prices_of(design, served[1]).plain} == prices_of(
-        design, served[1]).plain
+    plain = prices_of([design], served[1]).plain
+    assert {name: SERVED[name].measure(design, served[1]) for name in plain} == plain

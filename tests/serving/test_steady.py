@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.serving.test_loop import MANY, MS, server
+from tests.serving.test_loop import MANY, MS, one_of, server
 
 from astrarium.cli.dispatch import dispatch
 from astrarium.design import load_design
 from astrarium.report.tables.serving import serving_plain
 from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served, Session, load_serving, policy_of
-from astrarium.serving.loop import Fleet
 from astrarium.serving.loop import run as answer
 from astrarium.serving.requests import requests_of
 from astrarium.serving.shape import Scaled
@@ -25,7 +24,7 @@ def served(rate: float, count: int, longer: float = 1.0, max_batch: int = 32) ->
     """100 tokens each, 10 ms a step, `max_batch` at once: at most max_batch a second."""
     one = server(Policy(max_batch=max_batch), MANY, lambda step: 10 * MS)
     one.times = Scaled(one.times, longer)
-    return answer(requests_of(Poisson(rate=rate, count=count, seed=4, prompt=10, output=100)), Fleet([one], npus=4))
+    return answer(requests_of(Poisson(rate=rate, count=count, seed=4, prompt=10, output=100)), one_of(one, npus=4))
 
 
 def test_a_stream_that_is_served_in_time_has_its_own_rate() -> None:
@@ -48,7 +47,7 @@ def test_the_steady_state_is_that_of_a_long_stream() -> None:
 
     def busy(count: int) -> Served:
         one = server(Policy(max_batch=4096), MANY, lambda step: 2 * MS + MS * step.count // 8)
-        return answer(requests_of(Poisson(rate=40, count=count, seed=3, prompt=10, output=100)), Fleet([one]))
+        return answer(requests_of(Poisson(rate=40, count=count, seed=3, prompt=10, output=100)), one_of(one))
 
     short, middle, long = (busy(count) for count in (40, 500, 3000))
     assert short.window is None
@@ -67,19 +66,19 @@ def test_conversations_fill_up_until_the_first_ones_end() -> None:
     """Each has 5 turns of 0.1 s and 4 pauses of 1 s: from the first arrival to 8.9 s servers fill up, and from 4.5 s
     before the last conversation begins they empty."""
     one, talk = server(Policy(max_batch=4096), MANY, lambda step: 10 * MS), Session(turns=5, think="1 s")
-    found = answer(requests_of(Poisson(rate=10, count=2000, seed=3, prompt=1, output=10, session=talk)), Fleet([one]))
+    found = answer(requests_of(Poisson(rate=10, count=2000, seed=3, prompt=1, output=10, session=talk)), one_of(one))
     assert found.window is not None
     last = int(found.arrival[::5].max())
     assert (found.window.start - int(found.arrival.min())) / 1e12 == pytest.approx(2 * 4.5, rel=0.02)
     assert (last - found.window.end) / 1e12 == pytest.approx(4.5, rel=0.02)
     assert found.summary()["requests_per_s"] == pytest.approx(5 * 400 / (last / 1e12), rel=0.1)
     short = Poisson(rate=10, count=500, seed=3, prompt=1, output=10, session=talk)
-    assert answer(requests_of(short), Fleet([one])).window is None
+    assert answer(requests_of(short), one_of(one)).window is None
 
 
 def test_a_closed_loop_has_the_rate_of_its_server() -> None:
     one = server(Policy(max_batch=32), MANY, lambda step: 10 * MS)
-    found = answer(requests_of(ClosedLoop(concurrency=8, count=100, prompt=10, output=100)), Fleet([one]))
+    found = answer(requests_of(ClosedLoop(concurrency=8, count=100, prompt=10, output=100)), one_of(one))
     assert found.summary()["requests_per_s"] == pytest.approx(8, rel=0.1)
     assert not found.saturated
 
@@ -87,7 +86,7 @@ def test_a_closed_loop_has_the_rate_of_its_server() -> None:
 def test_means_over_time_are_those_of_little_s_law() -> None:
     """A newcomer's report: 32 users were 30 in the table, and one request an hour was half a request at a time."""
     one = server(Policy(max_batch=32), MANY, lambda step: 10 * MS)
-    full = answer(requests_of(ClosedLoop(concurrency=8, count=100, prompt=10, output=100)), Fleet([one]))
+    full = answer(requests_of(ClosedLoop(concurrency=8, count=100, prompt=10, output=100)), one_of(one))
     assert full.over_time(1) + full.over_time(2) == pytest.approx(8, rel=0.05)
     rare = served(0.1, 60)
     assert rare.over_time(2) == pytest.approx(60 / (float(rare.finish.max()) / 1e12), rel=0.01)
@@ -168,7 +167,7 @@ def test_requests_a_second_of_users_in_lockstep() -> None:
     """Eight users who come back together, two prompts a step: the window ends within a round, and counting those that
     are answered in it is 2 % off."""
     one = server(Policy(max_tokens=20), MANY, lambda step: 6 * MS if step.prompts else MS)
-    found = answer(requests_of(ClosedLoop(concurrency=8, count=80, prompt=10, output=12)), Fleet([one]))
+    found = answer(requests_of(ClosedLoop(concurrency=8, count=80, prompt=10, output=12)), one_of(one))
     assert found.window is not None
     rate = found.rates(found.window)["requests_per_s"]
     assert rate == pytest.approx(8 / (found.latency[found.within(found.window)].mean() / 1e12), rel=0.01)

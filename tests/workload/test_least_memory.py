@@ -12,7 +12,7 @@ import astrarium as ar
 from astrarium.memory.tiers import HERE
 from astrarium.memory.usage import held_by, usage
 from astrarium.workload.assemble import assemble
-from astrarium.workload.footprint import footprint
+from astrarium.workload.footprint import training_footprint
 from astrarium.workload.least_memory import least_memory
 from astrarium.workload.training import recipe_of
 
@@ -41,5 +41,5 @@ def test_no_order_of_nodes_needs_less(case: dict[str, object]) -> None:
 def test_is_close_to_the_footprint(more: dict[str, Any], share: float) -> None:
     """Only weights that ZeRO 3 gathers and messages are left out."""
     work = ar.Transformer("gpt2-small", **{"global_batch": 8, "pp": 4, "micro_batch": 1, **more})
-    most = max(stage.total for stage in footprint(work))
+    most = max(stage.total for stage in training_footprint(work))
     assert share * most * (1 - 1e-3) <= least_memory(recipe_of(work)) <= most * (1 + 1e-6)

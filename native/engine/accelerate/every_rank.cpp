@@ -9,8 +9,8 @@ namespace {
 
 constexpr const char* did_not_end = "collectives timed alone: the run did not end";
 
-Outcome run_counting(const Plan& plan, bool record, Accelerator* accelerator, Beats& beats, const char* how) {
-    Native run(plan, {.record = record, .accelerator = accelerator});
+Outcome run_counting(const Plan& plan, const FoldOptions& options, Accelerator* accelerator, Beats& beats, const char* how) {
+    Native run(plan, {.record = options.record || options.nodes, .most = options.most, .accelerator = accelerator});
     PeriodSkipper periods(run.parts(), accelerator, beats);
     run.start();
     while (run.step()) periods.look();
@@ -22,12 +22,12 @@ Outcome run_counting(const Plan& plan, bool record, Accelerator* accelerator, Be
 }  // namespace
 
 // A run whose collectives met others counts for nothing. What goes wrong in it, a run of messages says as it is.
-Outcome run_native_every_rank(const Plan& plan, bool record, Beats& beats) {
+Outcome run_native_every_rank(const Plan& plan, const FoldOptions& options, Beats& beats) {
     std::vector<std::string> how;
     try {
         Undisturbed undisturbed(plan);
         do {
-            Outcome out = run_counting(plan, record, &undisturbed, beats,
+            Outcome out = run_counting(plan, options, &undisturbed, beats,
                                        "every rank was simulated; collectives that share no link with other traffic were timed alone");
             out.events += undisturbed.measured();
             if (undisturbed.exact()) return after(how, std::move(out));
@@ -38,7 +38,7 @@ Outcome run_native_every_rank(const Plan& plan, bool record, Beats& beats) {
     } catch (const Stall&) { how.push_back(did_not_end); } catch (const BadTrace&) {
         how.push_back(did_not_end);
     } catch (const Unsupported&) { how.push_back(did_not_end); }
-    return after(how, plan.changes.time.size > 0 ? run_native(plan, record) : run_counting(plan, record, nullptr, beats, every_message));
+    return after(how, plan.changes.time.size > 0 ? run_native(plan, options) : run_counting(plan, options, nullptr, beats, every_message));
 }
 
 }  // namespace astrarium

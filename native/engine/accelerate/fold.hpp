@@ -21,7 +21,7 @@ Outcome fold(const Plan& plan, const FoldOptions& options, WithClasses&& with_cl
                      std::move(out));
     };
     const auto give_up = [&](const Unfoldable& reason) {
-        if (options.given_up) options.given_up(reason.why, weigh(plan, options.record));
+        if (options.given_up) options.given_up(reason.why, weigh(plan, options.record || options.nodes));
         Outcome out = restarted(after({"one rank per class of equal ranks: given up because of " + reason.why}, every_rank()));
         out.unfolded_because = reason.why;
         return out;

@@ -17,7 +17,9 @@ const TimedRules rules{&run_native_alone, &run_native_members, false, true};
 class QuotientRun {
 public:
     QuotientRun(Quotient& quotient, const FoldOptions& options, Promotion* promotion)
-        : quotient_(quotient), run_(quotient.plan(), {.record = options.record, .equals = &quotient, .accelerator = promotion}) {}
+        : quotient_(quotient),
+          run_(quotient.plan(),
+               {.record = options.record, .nodes = options.nodes, .most = options.most, .equals = &quotient, .accelerator = promotion}) {}
 
     Outcome with_messages() {
         run_.start();
@@ -104,7 +106,7 @@ Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
             throw;
         }
     };
-    return fold(plan, options, with_classes, [&] { return run_native_every_rank(plan, options.record, facts.beats()); });
+    return fold(plan, options, with_classes, [&] { return run_native_every_rank(plan, options, facts.beats()); });
 }
 
 }  // namespace astrarium

@@ -29,7 +29,8 @@ nb::tuple write_stall(const Stall& stall) {
 namespace {
 
 // Errors travel as `write_fault` says: engine/_native.py raises the right class.
-nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared* kept, bool hurried, nb::object given_up) {
+nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared* kept, bool hurried, nb::object given_up, bool nodes,
+                   astrarium::Tick most) {
     const auto tell = [&given_up](const std::string& why, const astrarium::Weight& weight) {
         const nb::gil_scoped_acquire locked;
         if (!given_up.is_none()) given_up(why, weight.events, weight.bytes);
@@ -41,20 +42,28 @@ nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared*
         {
             nb::gil_scoped_release unlocked;
             const bool astra = borrowed.plan.policy.order == astrarium::Order::astra_sim;
+            const bool all = record || (nodes && astra);
             if (fold) {
-                const astrarium::FoldOptions options{record, hurried,
+                const astrarium::FoldOptions options{all,
+                                                     nodes,
+                                                     most,
+                                                     hurried,
                                                      kept ? kept->measurements.store() : std::make_shared<astrarium::LineStore>(),
-                                                     borrowed.ranks->common, tell};
+                                                     borrowed.ranks->common,
+                                                     tell};
                 outcome =
                     astra ? astrarium::run_astra_folded(borrowed.plan, options) : astrarium::run_native_folded(borrowed.plan, options);
             } else {
-                outcome = astra ? astrarium::run_astra(borrowed.plan, record) : astrarium::run_native(borrowed.plan, record);
+                const astrarium::FoldOptions options{all, nodes, most, hurried, nullptr, nullptr, tell};
+                outcome = astra ? astrarium::run_astra(borrowed.plan, all) : astrarium::run_native(borrowed.plan, options);
             }
         }
         return astrarium::write_outcome(outcome);
     } catch (const astrarium::Stall& stall) { return astrarium::write_stall(stall); } catch (const astrarium::BadTrace& e) {
         return astrarium::write_fault("trace", e);
-    } catch (const astrarium::Unsupported& e) { return astrarium::write_fault("unsupported", e); }
+    } catch (const astrarium::Unsupported& e) { return astrarium::write_fault("unsupported", e); } catch (const astrarium::Over& over) {
+        return nb::make_tuple("over", over.most);
+    }
 }
 
 double pace(const std::vector<std::vector<std::tuple<int, double, double, int>>>& rows, const std::vector<std::vector<int>>& paths,
@@ -72,7 +81,7 @@ void bind_engine(nb::module_& m) {
                                   "Times of collectives, cached for later runs in at most so many bytes; and which ranks are equal.")
         .def(nb::init<std::size_t>(), nb::arg("most"));
     m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(),
-          nb::arg("hurried") = false, nb::arg("given_up") = nb::none(),
+          nb::arg("hurried") = false, nb::arg("given_up") = nb::none(), nb::arg("nodes") = false, nb::arg("most") = astrarium::never,
           "Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).");
     m.def("pace", &pace, nb::arg("phases"), nb::arg("paths"), nb::arg("chunks"), nb::arg("limit"), nb::arg("entry"),
           "When the last of a collective's chunks ends at one NPU, in ns; see engine/strides.py.");

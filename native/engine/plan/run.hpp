@@ -9,21 +9,28 @@
 
 namespace astrarium {
 
-Outcome run_astra(const Plan& plan, bool record);   // every rank, every message, ASTRA-sim's rule book
-Outcome run_native(const Plan& plan, bool record);  // every rank, every message, the native rule book
+Outcome run_astra(const Plan& plan, bool record);  // every rank, every message, ASTRA-sim's rule book
+struct FoldOptions;
+Outcome run_native(const Plan& plan, const FoldOptions& options);  // every rank, every message, the native rule book
 class Beats;
 // The same, but periods that recur are counted, and collectives that nothing disturbs are timed where that pays.
-Outcome run_native_every_rank(const Plan& plan, bool record, Beats& beats);
+Outcome run_native_every_rank(const Plan& plan, const FoldOptions& options, Beats& beats);
 // What running every rank takes, about.
 struct Weight {
     double events = 0, bytes = 0;
 };
 Weight weigh(const Plan& plan, bool record);
-// How to run one rank per class.
+// The makespan of a run is larger than this.
+struct Over {
+    Tick most;
+};
+// How to run, and what one rank per class needs.
 class LineStore;
 class Common;
 struct FoldOptions {
-    bool record = false;
+    bool record = false;               // node times and traffic
+    bool nodes = false;                // node times
+    Tick most = never;                 // ends a run (Over) whose makespan is larger
     bool hurried = false;              // a folded run that does not end is a Stall that says nothing
     std::shared_ptr<LineStore> store;  // what this and other runs measure
     std::shared_ptr<Common> common;    // what was found out about the plan's ranks

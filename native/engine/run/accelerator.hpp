@@ -22,7 +22,7 @@ struct Message;
 // What a run consists of.
 struct Parts {
     const Plan& plan;
-    const bool record, folded;  // folded: one rank per class
+    const bool record, folded;  // whether traffic is recorded; folded: one rank per class
     BatchClock& clock;
     Nodes& nodes;
     Messages& messages;
@@ -83,8 +83,10 @@ public:
 };
 
 struct RunOptions {
-    bool record = false;
-    bool alone = false;  // one member of the plan's first collective runs for all: its messages arrive at itself
+    bool record = false;  // node times and traffic
+    bool nodes = false;   // node times
+    Tick most = never;    // see FoldOptions
+    bool alone = false;   // one member of the plan's first collective runs for all: its messages arrive at itself
     Plugins plugins = {};
     Equals* equals = nullptr;
     Accelerator* accelerator = nullptr;

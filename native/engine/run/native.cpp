@@ -11,16 +11,16 @@ namespace {
 
 // Before anything is made.
 const Plan& that_fits(const Plan& plan, const RunOptions& options) {
-    if (!options.alone) refuse_too_large(plan, options.record);
+    if (!options.alone) refuse_too_large(plan, options.record || options.nodes);
     return plan;
 }
 
 }  // namespace
 
 Native::Native(const Plan& plan, const RunOptions& options)
-    : plan_(that_fits(plan, options)), record_(options.record), own_clock_(plan.network.medium->own_clock), equals_(options.equals),
-      nodes_(plan_, clock_, record_, options.plugins, *this), messages_(plan_, clock_, options, *this),
-      post_(plan_, clock_, nodes_, messages_, equals_), remote_(plan_, options.plugins.memory),
+    : plan_(that_fits(plan, options)), record_(options.record), own_clock_(plan.network.medium->own_clock), most_(options.most),
+      equals_(options.equals), accelerator_(options.accelerator), nodes_(plan_, clock_, record_ || options.nodes, options.plugins, *this),
+      messages_(plan_, clock_, options, *this), post_(plan_, clock_, nodes_, messages_, equals_), remote_(plan_, options.plugins.memory),
       collectives_(plan_, clock_, nodes_, messages_, options),
       parts_{plan_, record_, equals_ != nullptr, clock_, nodes_, messages_, post_, remote_, collectives_} {
     if (options.accelerator) options.accelerator->begin(parts_);
@@ -46,8 +46,14 @@ void Native::run_to_end() {
 bool Native::step() {
     if (own_clock_) return step_beside();
     if (clock_.empty()) return false;
+    if (most_ != never) stop_beyond();
     clock_.instant(Handler{*this});
     return true;
+}
+
+// Nodes that have not ended will end in the next instant or later. A run with wrongly timed collectives does not count.
+void Native::stop_beyond() const {
+    if (nodes_.at(clock_.next()) > most_ && !nodes_.done() && (!accelerator_ || accelerator_->exact())) throw Over{most_};
 }
 
 // The next instant of the run or of a medium with a clock of its own; false when there is none, or no use in one.
@@ -155,7 +161,9 @@ Outcome Native::outcome() {
     return out;
 }
 
-Outcome run_native(const Plan& plan, bool record) { return Native(plan, {.record = record}).run(); }
+Outcome run_native(const Plan& plan, const FoldOptions& options) {
+    return Native(plan, {.record = options.record || options.nodes, .most = options.most}).run();
+}
 Outcome run_with(const Plan& plan, bool record, const Plugins& plugins) {
     return Native(plan, {.record = record, .plugins = plugins}).run();
 }

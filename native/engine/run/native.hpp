@@ -48,11 +48,14 @@ private:
     void take_out(MessageId id);  // and hand it to whom it is for
     void end_one(const Message& message);
     bool step_beside();  // a medium with a clock of its own
+    void stop_beyond() const;
     void explain_stall();
 
     const Plan& plan_;
-    const bool record_, own_clock_;  // of the medium
+    const bool record_, own_clock_;  // of traffic; of the medium
+    const Tick most_;
     const Equals* const equals_;
+    const Accelerator* const accelerator_;
     BatchClock clock_;
     Nodes nodes_;
     Messages messages_;

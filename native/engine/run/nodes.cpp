@@ -237,6 +237,12 @@ void Nodes::skip(const Jump& jump) {
     }
 }
 
+void Nodes::forget_later() {
+    for (std::vector<Tick>* times : {&start_, &end_})
+        for (Tick& each : *times)
+            if (each > time()) each = -1;
+}
+
 void Nodes::undo_changes(std::size_t until) {
     for (; counted_down_.size() > until; counted_down_.pop_back()) ++parents_[counted_down_.back()];
 }

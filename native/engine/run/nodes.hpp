@@ -50,7 +50,8 @@ public:
     const Program& program(std::uint32_t rank) const { return (*programs_)[ranks_[rank].program]; }
     std::size_t ranks() const { return ranks_.size(); }
     bool done() const { return unfinished_ == 0; }
-    void look(std::uint32_t rank);  // issues what is ready, as far as lanes have room
+    Tick at(Tick clock) const { return add(clock, skipped_); }  // the time in the run at a time of the clock
+    void look(std::uint32_t rank);                              // issues what is ready, as far as lanes have room
     // A node ends: now, or at `when`.
     void complete(std::uint32_t rank, std::uint32_t node);
     void over(std::uint32_t rank, std::uint32_t node, Tick when) {
@@ -89,6 +90,7 @@ public:
     std::size_t changes() const { return counted_down_.size(); }
     void undo_changes(std::size_t until);
     void count_parents();
+    void forget_later();  // times of nodes that were recorded after now
 
 private:
     std::size_t number(const Rank& r, std::uint32_t rank, std::uint32_t node) const {

@@ -18,7 +18,7 @@ class Measurements:
 
     def __init__(self, most: int) -> None: ...
 
-def execute(plan: object, record: bool = False, fold: bool = True, kept: Measurements | None = None, hurried: bool = False, given_up: object | None = None) -> object:
+def execute(plan: object, record: bool = False, fold: bool = True, kept: Measurements | None = None, hurried: bool = False, given_up: object | None = None, nodes: bool = False, most: int = 9223372036854775807) -> object:
     """
     Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).
     """

@@ -176,11 +176,11 @@ def _engine(options: argparse.Namespace) -> int:
     if len(options.file) != 1:
         raise InputError("FILE", f"{len(options.file)} logs", expected="one log of one engine")
     serving = read_as("serving file", load_serving, options.serving)
-    apart("--out", options.out, (serving.design,))
+    apart("--out", options.out, (serving.alone,))
     log = read_log(options.file[0])
     for line in log_notes(options.file[0], log):
         note(line)
-    found = fitted(log, load_design(serving.design), serving.policy)
+    found = fitted(log, load_design(serving.alone), serving.policy)
     for name, measured, before, after in (
             (name, getattr(found.measured, name), getattr(found.before, name), getattr(found.after, name))
             for name in ("tpot", "ttft")):

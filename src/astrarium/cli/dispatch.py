@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from astrarium.cli.arguments import Parser
+from astrarium.entry_points import plugged
 from astrarium.errors import AstrariumError, nearest
 from astrarium.version import version
 
@@ -102,12 +103,14 @@ def _run(arguments: list[str]) -> int:
     options = parser.parse(arguments[1:])
     from astrarium.catalog import overlay
 
-    with overlay(*options.catalog):
+    with overlay(*options.catalog), plugged(*options.plugin):
         return verb.run(options)
 
 
 def catalog_flag(parser: Parser) -> None:
-    """The flag of every verb that reads names of the catalog."""
+    """The flags of every verb that reads names of the catalog and of plug-ins."""
+    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[],
+                        help="a file of plug-ins, whose PLUGINS says what it has (docs/guides/plugins.md); it is run")
     parser.add_argument("--catalog", metavar="FILE.toml", action="append", default=[],
                         help="a file of rows to add to the catalog: devices, networks, hosts, models, stacks")
 

@@ -18,7 +18,7 @@ from astrarium.cli.plan_space import cost_from, fixed_of, names_of, space_flags
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
-    from astrarium.planner import Shortlist
+    from astrarium.planner import Line, Shortlist
     from astrarium.planner.explore import Progress
 
 __all__ = ["arguments", "run"]
@@ -50,12 +50,7 @@ def arguments(parser: Parser) -> None:
                         help="prices: a row (astrarium list cost), or a field of the design's "
                              "cost section, such as pue=1.1; also compute.power and compute.idle_power; may be "
                              "repeated; default: the catalog's for the device")
-    parser.add_argument("--from", metavar="FILE", dest="today",
-                        help="launch arguments of a job that runs today, to predict and improve it: Megatron-LM .sh, "
-                             "NeMo .yaml, DeepSpeed .json, torchtitan .toml; with --for serving: .sh of vllm serve or "
-                             "sglang.launch_server, .yaml of trtllm-serve")
-    parser.add_argument("--ignore", metavar="KEY[,KEY...]", action="append", default=[],
-                        help="keys of the file of --from to ignore, by name or pattern; may be repeated")
+    _today_flags(parser)
     parser.add_argument("--launch", metavar="|".join(LAUNCHED), choices=LAUNCHED,
                         help="also print the launch arguments of a layout, or with --for serving of an engine")
     parser.add_argument("--seq", metavar="TOKENS", type=whole, help="tokens per sample; default: the model's")
@@ -90,6 +85,19 @@ def arguments(parser: Parser) -> None:
     _results(parser)
 
 
+def _today_flags(parser: Parser) -> None:
+    """What runs today."""
+    parser.add_argument("--from", metavar="FILE", dest="today",
+                        help="launch arguments of a job that runs today, to predict and improve it: Megatron-LM .sh, "
+                             "NeMo .yaml, DeepSpeed .json, torchtitan .toml; with --for serving: .sh of vllm serve or "
+                             "sglang.launch_server, .yaml of trtllm-serve")
+    parser.add_argument("--ignore", metavar="KEY[,KEY...]", action="append", default=[],
+                        help="keys of the file of --from to ignore, by name or pattern; may be repeated")
+    parser.add_argument("--measured", metavar="STEP|MFU",
+                        help="with --from: what a step takes today (21.3s, or MFU: 38%%); steps are scaled to it, and "
+                             "changes of one part of the layout are listed by what they bring")
+
+
 def _results(parser: Parser) -> None:
     """What is written of the answer."""
     parser.add_argument("-o", "--out", metavar="DESIGN.yaml",
@@ -98,8 +106,8 @@ def _results(parser: Parser) -> None:
     parser.add_argument("--certificate", metavar="FILE",
                         help="also write a certificate that no layout is better than line 1, which tools/check_plan.py "
                              "of the source tree checks")
-    parser.add_argument("--line", metavar="K", type=whole,
-                        help="the line of the layout for -o and --launch; default 1")
+    parser.add_argument("--line", metavar="K|now", type=_line,
+                        help="the line of the layout for -o and --launch, or now: that of --from; default 1")
     page_flags(parser, "layouts, where time goes, pipeline, memory")
     json_flag(parser)
 
@@ -124,7 +132,6 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     place("--certificate", options.certificate)
     page = page_for("plan", options)
     idle("--line", options.line is not None and not options.out and not options.launch, "-o or --launch as well")
-    options.line = options.line or 1
     from astrarium.planner import plan, plan_from
 
     common: dict[str, Any] = {
@@ -136,15 +143,16 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
         "progress": _Remarks().show, "objective": options.objective, "budget": options.budget, "power": options.power,
         "cost": cost_from(options.cost), **_settings(options.settings, options.precision)}
     counted = options.gpus is not None or options.budget is not None or options.power is not None
-    if options.ignore and options.today is None:
-        options.usage.error("--ignore has no effect without --from FILE")
+    for flag in ("--ignore", "--measured"):
+        if getattr(options, flag[2:]) and options.today is None:
+            options.usage.error(f"{flag} has no effect without --from FILE")
     if options.today is None and (options.model is None or not counted):
         options.usage.error("expected MODEL and --gpus (or --budget, --power), or --from FILE")
     found = plan(options.model, devices, **common) if options.today is None else \
-        plan_from(options.today, devices, model=options.model, ignore=names_of(options.ignore), **common)
-    if options.line > len(found.lines):
-        raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
-    _print(found, options)
+        plan_from(options.today, devices, model=options.model, ignore=names_of(options.ignore),
+                  measured=options.measured, **common)
+    line = _chosen(found, options.line)
+    _print(found, line, options)
     write_page(page, options, found)
     if options.certificate:
         from astrarium.planner.certificate import write_certificate
@@ -155,24 +163,40 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     if options.out:
         from astrarium.design import dump_design
 
-        dump_design(found.lines[options.line - 1].design, options.out)
-        note(f"line {options.line} is in {options.out}: astrarium run {os.path.basename(options.out)}")
+        dump_design(line.design, options.out)
+        note(f"line {options.line or 1} is in {options.out}: astrarium run {os.path.basename(options.out)}")
     return 0
 
 
-def _print(found: Shortlist, options: argparse.Namespace) -> None:
+def _line(text: str) -> int | str:
+    """A line's number, or `now`."""
+    return text if text == "now" else whole(text)
+
+
+def _chosen(found: Shortlist, line: int | str | None) -> Line:
+    """The line that a person means. Raises InputError where there is none."""
+    if line == "now":
+        if found.today is None:
+            raise InputError("--line", "there is no line now", expected="--from FILE as well")
+        return found.today
+    number = 1 if line is None else int(line)
+    if number > len(found.lines):
+        raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
+    return found.lines[number - 1]
+
+
+def _print(found: Shortlist, line: Line, options: argparse.Namespace) -> None:
     from astrarium.planner.launch import launch_arguments
     from astrarium.report.tables.shortlist import shortlist_tables
     from astrarium.report.tables.table import print_tables
 
-    line = found.lines[options.line - 1]
     launch = None if options.launch is None else launch_arguments(options.launch, line.job, line.layout)
     if options.json:
         print_json("plan", found.plain | ({} if launch is None else {"launch": launch}))
         return
     print_tables(shortlist_tables(found), sys.stdout)
     if launch is not None:
-        print(f"\n{options.launch}, line {options.line}\n{launch}")
+        print(f"\n{options.launch}, line {options.line or 1}\n{launch}")
 
 
 def _settings(texts: list[str], precision: str | None) -> dict[str, Any]:

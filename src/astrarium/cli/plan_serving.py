@@ -24,7 +24,7 @@ SERVING = {"--rate": "rate", "--requests": "requests", "--prompt": "prompt", "--
            "--tpot": "tpot"}
 TRAINING = {"--budget": "budget", "--power": "power", "--seq": "seq", "--global-batch": "global_batch",
             "--precision": "precision", "--set": "settings", "--reserve": "reserve", "--limit": "limit",
-            "--exact": "exact", "-j": "jobs", "--certificate": "certificate"}
+            "--exact": "exact", "--measured": "measured", "--certificate": "certificate", "-j": "jobs"}
 SOON, EVERY = 1.0, 5.0         # seconds before the first table; between two remarks on progress
 
 
@@ -78,6 +78,8 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
         "cost": cost_from(options.cost), "requests": options.requests, "progress": _Remarks().show}
     found = plan_serving(options.model, devices, **common) if options.today is None else plan_serving_from(
         options.today, devices, model=options.model, ignore=names_of(options.ignore), **common)
+    if options.line == "now":
+        raise InputError("--line", "now is what --from has", expected="the number of a line")
     line = options.line or 1
     if line > len(found.lines):
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")

@@ -49,6 +49,9 @@ def arguments(parser: Parser) -> None:
                              "base")
     parser.add_argument("--limit", metavar="L", action="append", default=[],
                         help='limit of one design: "10 s" of CPU time, "8 GB" of memory; may be repeated')
+    parser.add_argument("--cap", metavar="K", type=float,
+                        help="stop a design once its objective is sure to be worse than K times the best so far; "
+                             "default: every design runs to its end")
     parser.add_argument("--cache", metavar="SIZE", help="bytes that a process caches of workloads, traces and "
                                                         f"collectives for later designs; default {CACHE}")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="designs evaluated at a time")
@@ -115,7 +118,7 @@ def _again(options: argparse.Namespace) -> int:
 def _nothing_but(options: argparse.Namespace, more: Sequence[str], beside: str) -> None:
     """InputError for a flag that says what a search is, and for those of `more`."""
     for name in ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "start", "study", "no_study",
-                 "limit", "cache", *more):
+                 "limit", "cap", "cache", *more):
         idle(f"--{name.replace('_', '-')}", getattr(options, name) not in (None, [], False), beside)
 
 
@@ -153,7 +156,8 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str
                        trials=options.trials or file.trials or TRIALS, seed=seed,
                        start=() if options.start == ["none"] else options.start or None,
                        jobs=options.jobs, processes=options.processes, ray=options.ray, study=study,
-                       limit=options.limit or file.limit, cache=options.cache or CACHE, progress=told.show)
+                       limit=options.limit or file.limit, cap=file.cap if options.cap is None else options.cap,
+                       cache=options.cache or CACHE, progress=told.show)
     return found, study
 
 

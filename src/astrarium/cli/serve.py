@@ -16,9 +16,8 @@ from astrarium.errors import InputError
 from astrarium.units import format_time
 
 if TYPE_CHECKING:
-    from astrarium.design import Design
     from astrarium.report.tables.serving_rates import RateSearch
-    from astrarium.serving import Served, Serving, Slo
+    from astrarium.serving import Deployment, Served, Serving, Slo
 
 __all__ = ["arguments", "run"]
 
@@ -44,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.cli.paths import read_as
     from astrarium.config import assignments
     from astrarium.config.whole import write_whole
-    from astrarium.design import Design, load_design
+    from astrarium.design import Design
     from astrarium.report.pages.serving import ShownServing
     from astrarium.report.tables.serving import (
         interval_note,
@@ -54,9 +53,10 @@ def run(options: argparse.Namespace) -> int:
         serving_tables,
         written_requests,
     )
+    from astrarium.report.tables.serving_fleet import fleet_plain, fleet_tables
     from astrarium.report.tables.serving_prices import price_notes, price_table
-    from astrarium.serving import load_serving
-    from astrarium.serving.interval import tpot_interval
+    from astrarium.serving import deployed, load_serving
+    from astrarium.serving.interval import widest_interval
     from astrarium.serving.prices import prices_of
 
     place("--csv", options.csv)
@@ -68,23 +68,27 @@ def run(options: argparse.Namespace) -> int:
     own = {path: value for path, value in changes.items() if path not in of_design}
     serving = read_as("serving file", lambda path: load_serving(path, own, of_design), options.serving)
     lengths = [getattr(serving.requests, name, None) for name in ("prompt", "output")]
-    apart("--csv", options.csv, (options.serving, serving.design,
+    apart("--csv", options.csv, (options.serving, *(each.design for each in serving.members),
                                  *(getattr(each, "path", None) for each in (serving.requests, *lengths))))
-    design = load_design(serving.design, of_design)
-    say_imports(design)
-    served, slower, search = _served(design, serving, slo)
-    prices, within = prices_of(design, served), tpot_interval(design)
-    notes = [*serving_notes(served, slower, serving.policy, design.stack), interval_note(served, within),
-             *price_notes(prices, design.cost)]
+    deployment = deployed(serving.members, serving.buckets, serving.changes, serving.failures, of_design)
+    for design in deployment.designs:
+        say_imports(design)
+    served, slower, search = _served(deployment, serving, slo)
+    prices, within = prices_of(deployment.designs, served), widest_interval(deployment.designs)
+    notes = list(dict.fromkeys(each for member, design in zip(serving.members, deployment.designs, strict=True)
+                               for each in serving_notes(served, slower, member.policy, design.stack)))
+    notes += [interval_note(served, within), *price_notes(prices, deployment.designs[0].cost)]
     if options.csv:
         with write_whole(options.csv) as file:
             file.write(written_requests(served).encode())
     tables = [*([] if search is None else [search.table(options.serving)]),
-              *serving_tables(served, serving.objective, options.serving), *price_table(prices)]
+              *serving_tables(served, serving.objective, options.serving), *fleet_tables(served, serving.members),
+              *price_table(prices)]
     write_page(page, options, ShownServing(options.serving, served, tables, notes) if page is not None else None)
     if options.json:
         found = {**serving_plain(served, slower, serving.objective, notes), **prices.plain,
-                 **interval_plain(served, within)}
+                 **interval_plain(served, within), "instances": fleet_plain(served, serving.members),
+                 "wasted_tokens": served.wasted}
         print_json("serve", found if search is None else found | {"find": search.plain})
         return 0
     from astrarium.report.tables.table import print_tables
@@ -95,13 +99,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _served(design: Design, serving: Serving, slo: Slo | None) -> tuple[Served, Served | None, RateSearch | None]:
+def _served(deployment: Deployment, serving: Serving, slo: Slo | None
+            ) -> tuple[Served, Served | None, RateSearch | None]:
     """The stream that was served; with steps 30 % longer, if they may saturate it; and the search of its rate."""
     from astrarium.report.tables.serving_rates import RateSearch
-    from astrarium.serving import LONGER, most_requests, serve, serve_slower
+    from astrarium.serving import LONGER, most_requests, serve_deployed, serve_slower
 
-    told, known, slower = Counted(), dict[tuple[object, ...], int](), None
-    asked = design, serving.requests, serving.policy, serving.buckets
+    told, slower = Counted(), None
 
     def progress(done: int, of: int, now: int) -> None:
         if done % EVERY == 0:
@@ -109,12 +113,12 @@ def _served(design: Design, serving: Serving, slo: Slo | None) -> tuple[Served, 
 
     with Line(sys.stderr, told):
         if slo is not None:
-            search = RateSearch(slo, *(most_requests(*asked, slo, known=known, longer=longer, progress=progress)
-                                       for longer in (1.0, LONGER)))
+            search = RateSearch(slo, *(most_requests(deployment, serving.requests, slo, longer=longer,
+                                                     progress=progress) for longer in (1.0, LONGER)))
             return search.served, None, search
-        served = serve(*asked, known=known, progress=progress)
+        served = serve_deployed(deployment, serving.requests, progress)
         if not served.closed and not served.saturated:
-            slower = serve_slower(*asked, known=known, progress=progress)
+            slower = serve_slower(deployment, serving.requests, progress)
     return served, slower, None
 
 

@@ -69,7 +69,7 @@ def _logs(options: argparse.Namespace) -> int:
     from astrarium.validate.serving.log import log_notes, read_log
 
     serving = read_as("serving file", load_serving, options.serving)
-    design, known, plain = load_design(serving.design), dict[tuple[object, ...], object](), list[dict[str, Any]]()
+    design, known, plain = load_design(serving.alone), dict[tuple[object, ...], object](), list[dict[str, Any]]()
     for path in options.files:
         log = read_log(path)
         for line in log_notes(path, log):

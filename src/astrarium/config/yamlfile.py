@@ -1,12 +1,14 @@
-"""YAML in and out: the core schema of YAML 1.2 on events, so no tag, alias or deep nest is ever built.
+"""YAML in and out: the core schema of YAML 1.2 on events, so no tag or deep nest is ever built.
 
-`off` is text, not false; a repeated key, an anchor, an alias or a tag is refused. Lines are kept for messages.
+`off` is text, not false; a repeated key or a tag is refused. An alias stands for a copy of the value at its anchor, and
+`<<: *anchor` for the keys that a mapping does not have itself; MAX_COPIED bounds all copies. Lines are kept.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 import yaml
@@ -20,6 +22,7 @@ __all__ = ["MAX_BYTES", "MAX_DEPTH", "Document", "parse_yaml", "read_text", "sca
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 32
+MAX_COPIED = 100_000        # values that aliases copy
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = yaml.SafeDumper
@@ -91,11 +94,20 @@ def _line(event: Any) -> int:
     return int(event.start_mark.line) + 1
 
 
+def _height(value: Any) -> int:
+    """How deeply lists and mappings are nested in a value."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return max((1 + _height(each) for each in inside), default=0)
+
+
 class _Builder:
-    """Events to plain data, with a depth limit; recursion is bounded by MAX_DEPTH."""
+    """Events to plain data, with a depth limit; recursion is bounded by MAX_DEPTH. `anchors`: a value and how many it
+    has inside."""
 
     def __init__(self, document: Document, name: str):
         self.lines, self.name = document.lines, name
+        self.anchors: dict[str, tuple[Any, int]] = {}
+        self.made = self.copied = 0
 
     def build(self, events: Iterator[Any]) -> Any:
         data, documents = None, 0
@@ -109,8 +121,31 @@ class _Builder:
         return data
 
     def value(self, event: Any, events: Iterator[Any], path: str, depth: int) -> Any:
-        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            raise _fault(self.name, event.start_mark, "anchors and aliases are not taken", "the value written out")
+        if isinstance(event, yaml.AliasEvent):
+            self.lines.setdefault(path, _line(event))
+            return self.copy(event, depth)
+        before = self.made
+        found = self.fresh(event, events, path, depth)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = found, self.made - before
+        return found
+
+    def copy(self, event: Any, depth: int) -> Any:
+        """A copy of the value at an anchor."""
+        if event.anchor not in self.anchors:
+            raise _fault(self.name, event.start_mark, f"there is no anchor &{event.anchor[:60]} above",
+                         "an anchor before its alias")
+        found, size = self.anchors[event.anchor]
+        self.made, self.copied = self.made + size, self.copied + size
+        if self.copied > MAX_COPIED:
+            raise _fault(self.name, event.start_mark, "aliases copy too much", f"at most {MAX_COPIED:,} values")
+        if depth + _height(found) > MAX_DEPTH:
+            raise _fault(self.name, event.start_mark, "is nested too deeply", f"at most {MAX_DEPTH} levels")
+        return deepcopy(found)
+
+    def fresh(self, event: Any, events: Iterator[Any], path: str, depth: int) -> Any:
+        """A value that is written out."""
+        self.made += 1
         if event.tag is not None and event.tag != "!":
             raise _fault(self.name, event.start_mark, f"the tag {event.tag[:60]!r} is not taken", "plain data")
         if depth > MAX_DEPTH:
@@ -130,6 +165,7 @@ class _Builder:
 
     def mapping(self, events: Iterator[Any], path: str, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
+        other: list[Any] = []
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
                 raise _fault(self.name, event.start_mark, "a key is not text", "a name")
@@ -138,8 +174,21 @@ class _Builder:
                 raise _fault(self.name, event.start_mark, f"the key {key[:60]!r} is there twice")
             where = join(path, key)
             self.lines[where] = _line(event)
-            found[key] = self.value(next(events), events, where, depth + 1)
+            value = self.value(next(events), events, where, depth + 1)
+            if key == "<<" and event.implicit[0]:
+                other += self.merged(event, value)
+            else:
+                found[key] = value
+        for each in other:
+            found = {**each, **found}
         return found
+
+    def merged(self, event: Any, value: Any) -> list[Any]:
+        """What `<<` names: a mapping, or several, of which the first wins."""
+        every = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, dict) for each in every):
+            raise _fault(self.name, event.start_mark, "<< is not a mapping", "the alias of a mapping, or several")
+        return every
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc]

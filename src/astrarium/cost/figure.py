@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from astrarium.design import Design
+from astrarium.engine import Record
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 
@@ -19,7 +20,8 @@ class Figure(Struct, frozen=True):
     """One figure, in ns, bytes, byte/ns or what its sentence says.
 
     `of_result`, `of_both` or `of_design` computes it of what a run gives (a Result; of serving designs a Served), of
-    this and the design, or of the design (`record`: node times must be kept). Over several cases of a search it is
+    this and the design, or of the design (`record`: node times must be kept, and unless "nodes"
+    traffic, too). Over several cases of a search it is
     `added` with their weights, the `mean` by weight, or the `largest` counts. `least` is its smallest possible value.
     `of_time`: 1 for a figure that grows as the step time does, -1 for a rate that falls so; both have
     the interval of the step time. `at_least` gives a lower bound of the figure before a run, 0 where none is known: a
@@ -30,7 +32,7 @@ class Figure(Struct, frozen=True):
     of_result: Callable[[Any], float] | None = None
     of_both: Callable[[Any, Any], float] | None = None
     of_design: Callable[[Design], float] | None = None
-    record: bool = False
+    record: Record = False
     over_cases: Literal["added", "mean", "largest"] = "added"
     least: float = 0.0
     check: Callable[[Design], object] | None = None

@@ -52,5 +52,5 @@ def _least(design: Design, kept: Kept) -> float:
     return kept.memory.get((work, placed), lambda: least_memory(recipe_of(work, kept.forms, placed)))
 
 
-PEAK_MEMORY = Figure(_memory, record=True, over_cases="largest", at_least=_least, shown=format_bytes)
-TIER_USE = Figure(_tiers, record=True, over_cases="largest")
+PEAK_MEMORY = Figure(_memory, record="nodes", over_cases="largest", at_least=_least, shown=format_bytes)
+TIER_USE = Figure(_tiers, record="nodes", over_cases="largest")

@@ -8,9 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from astrarium.engine.attached import run_attached
-from astrarium.engine.outcome import Outcome, outcome_of
+from astrarium.engine.outcome import Outcome, Record, outcome_of
 from astrarium.engine.plan import Kind, Plan
-from astrarium.errors import AstrariumError, InternalError, PluginError, StallError, TraceError, UnsupportedError, Wait
+from astrarium.errors import (
+    AstrariumError,
+    BeyondError,
+    InternalError,
+    PluginError,
+    StallError,
+    TraceError,
+    UnsupportedError,
+    Wait,
+)
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins.feeder import Feeder
@@ -31,6 +40,7 @@ _core = _compiled()
 HAVE_CORE = hasattr(_core, "execute")
 EVENT_S = (50e-9, 200e-9)       # of a run of every rank; measured with benchmarks/layouts.py --check, and beyond caches
 WORTH_A_WORD = 2e7              # events, about a second
+NEVER = 2**63 - 1     # ps: no limit
 FEEDER = 3      # whose label stands fourth: it says itself what is wrong
 
 __all__ = ["HAVE_CORE", "Measurements", "core_limit", "core_only", "limit_thread", "pace", "run", "run_fed", "run_with",
@@ -70,15 +80,17 @@ class Measurements:
         self.core: Any = _core.Measurements(most) if HAVE_CORE else None
 
 
-def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = None, hurried: bool = False,
-        note: Callable[[str], None] | None = None) -> Outcome:
+def run(plan: Plan, *, record: Record, fold: bool, kept: Measurements | None = None, hurried: bool = False,
+        note: Callable[[str], None] | None = None, most: int | None = None) -> Outcome:
     """Run a Plan in the core; the GIL is released meanwhile. `hurried`: where a folded run does not end, the StallError
-    comes at once and has no sentences. `note`: see engine.execute."""
+    comes at once and has no sentences. `note`, `most`: see engine.execute."""
     if plan.attached:
-        return run_attached(plan, partial(run, record=record, fold=fold, kept=kept, hurried=hurried, note=note))
+        return run_attached(plan, partial(run, record=record, fold=fold, kept=kept, hurried=hurried, note=note,
+                                          most=most))
     given_up = None if note is None else partial(_given_up, note)
     try:
-        answer = _core.execute(plan, record, fold, None if kept is None else kept.core, hurried, given_up)
+        answer = _core.execute(plan, record is True, fold, None if kept is None else kept.core, hurried, given_up,
+                               record == "nodes", NEVER if most is None else most)
     except (ValueError, TypeError) as error:
         raise InternalError(f"the engine refused its plan: {error}") from error
     except MemoryError as error:
@@ -172,5 +184,7 @@ def _of_the_run(kind: str, what: Any) -> AstrariumError:
     """The error of a run that ended without an outcome."""
     if kind == "stall":
         return StallError([Wait(*each) for each in what])
+    if kind == "over":
+        return BeyondError(what)
     message, rank, node, name = what
     return (TraceError if kind == "trace" else UnsupportedError)("workload", message, rank=rank, node=node, name=name)

@@ -2,7 +2,8 @@
 written."""
 
 from astrarium.planner.layout import Layout
-from astrarium.planner.planning import plan, plan_from
+from astrarium.planner.planning import plan
 from astrarium.planner.shortlist import Line, Shortlist
+from astrarium.planner.today import plan_from
 
 __all__ = ["Layout", "Line", "Shortlist", "plan", "plan_from"]

@@ -87,8 +87,9 @@ class Explored(Struct, frozen=True):
     """`found`: the best, best first. `layouts` that the rules allow; `too_large`: those whose memory does not fit, as
     far as they were looked at. `unknown`: layouts that were not finished within the limit, with lower bounds below the
     last that was found. `least`: the lowest bound of the layouts that were not simulated; what was found below it is
-    the best of the space. `refused`: why the sizes of a layout do not divide the model, where there is one. `looked`:
-    every layout that was simulated, or whose exact memory was."""
+    the best of the space. `refused`: why the sizes of a layout do not divide the model, where there is one. `smallest`:
+    bytes that the fullest rank needs at least, of the layouts that do not fit. `looked`: every layout that was
+    simulated, or whose exact memory was."""
 
     found: tuple[Trial, ...]
     layouts: int
@@ -97,6 +98,7 @@ class Explored(Struct, frozen=True):
     unknown: tuple[Trial, ...]
     least: float = math.inf
     refused: str = ""
+    smallest: float = math.inf
     looked: tuple[Trial, ...] = ()
 
 
@@ -202,6 +204,7 @@ class Queue:
         self._search = search
         self._left: list[tuple[float, Layout, Candidate | None]] = []
         self.total = self.large = 0
+        self.smallest = math.inf        # bytes, of those that are too large
         full, least = list[Layout](), dict[Layout, float]()
         for layout in every:
             if layout.recompute == "full":
@@ -235,6 +238,7 @@ class Queue:
     def _keep(self, found: Candidate) -> None:
         if found.bound.memory > self._search.machine.room:
             self.large += 1
+            self.smallest = min(self.smallest, found.bound.memory)
         else:
             heapq.heappush(self._left, (found.least, found.layout, found))
 
@@ -296,4 +300,5 @@ def explore(job: Job, machine: Machine, *, top: int = 5, every: Iterable[Layout]
     return Explored(tuple(best), left.total, left.large + sum(trial.memory > machine.room for trial in done),
                     sum(not math.isnan(trial.time) for trial in done),
                     tuple(trial for trial in done if trial.problem and trial.least < last), left.least,
-                    search.refused, tuple(done))
+                    search.refused,
+                    min([left.smallest, *(trial.memory for trial in done if trial.memory > machine.room)]), tuple(done))

@@ -28,7 +28,7 @@ from astrarium.planner.budget import check_budget, counts_within
 from astrarium.planner.certificate import certificate_of
 from astrarium.planner.explore import Explored, Progress, busy_of, explore, memory_of, workload_of
 from astrarium.planner.job import Job, job_of
-from astrarium.planner.launch import Today, as_framework, npus_of, read_launch, today_of
+from astrarium.planner.launch import Today
 from astrarium.planner.layout import Layout, layouts
 from astrarium.planner.machine import Machine, device_names, host_size, machine_of, stack_settings
 from astrarium.planner.objective import Objective, objective_of
@@ -39,9 +39,10 @@ from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
 from astrarium.stack import placed
+from astrarium.units import format_bytes
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["line_of", "plan", "plan_from", "planned", "settings_for"]
+__all__ = ["LIMIT", "TOP", "line_of", "makers_of", "plan", "planned", "settings_for"]
 
 TOP = 5
 MONEY = ("cost_per_tera_tokens", "owned_cost_per_tera_tokens", "cost_per_hour", "training_cost", "capital_cost",
@@ -93,7 +94,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     terms = terms_of(objective, cost, budget, power)
     fixed, why = limited(stack, fixed)
     needs = needs_of(job_of(model, seq=seq, global_batch=global_batch, **settings), fixed)
-    makers = _makers(device, network, compute, collectives, stack, terms, reserve, needs, why)
+    makers = makers_of(device, network, compute, collectives, stack, terms, reserve, needs, why)
 
     def job_on(machine: Machine) -> Job:
         return job_of(model, seq=seq, global_batch=global_batch, **settings_for(machine, settings))
@@ -102,42 +103,6 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     name = model if isinstance(model, str) else type(model).__name__
     return planned(job_on(max(machines, key=lambda each: each.npus)), machines, name, top=top, fixed=fixed, jobs=jobs,
                    limit=limit, progress=progress, terms=terms, lift=lift, exact=exact, certify=certify)
-
-
-def plan_from(path: str, device: str | Sequence[str], *, model: str | None = None, gpus: int | None = None,
-              seq: int | None = None, global_batch: int | None = None, network: str | Network | None = None,
-              compute: str | None = None, collectives: str | None = None, stack: str | None = None, top: int = TOP,
-              fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
-              progress: Callable[[Progress], None] | None = None, objective: str = "time",
-              cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
-              lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
-              certify: bool = False, ignore: Sequence[str] = (), **settings: Any) -> Shortlist:
-    """Plan a job that runs today, from its launch arguments. Other arguments are those of `plan`.
-
-    Args:
-        path: A file of launch arguments: Megatron-LM .sh, NeMo .yaml, DeepSpeed .json, torchtitan .toml. They override
-            the stack, which is that of the framework if `stack` is None.
-        model, gpus, seq, global_batch: Values that the file does not have.
-        ignore: Keys of the file to ignore.
-
-    Returns:
-        The layouts; `Shortlist.today` is the job's layout on the first device.
-
-    Raises:
-        InputError: As `plan`; also for unknown keys, and keys that matter and are not predicted.
-    """
-    launch = read_launch(path, ignore)
-    terms = terms_of(objective, cost, budget, power)
-    npus = npus_of(launch, path, gpus)
-    devices = device_names(device)
-    launch, stack, fixed = as_framework(launch, devices, compute, collectives, stack, fixed or {})
-    machines = [make(npus) for make, _ in _makers(devices, network, compute, collectives, stack, terms, reserve)]
-    launch = replace(launch, settings=settings_for(machines[0], launch.settings))
-    now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
-    for machine in machines:
-        check_budget(machine, now.job, terms)
-    return planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
-                   today=now, terms=terms, lift=lift, exact=exact, certify=certify)
 
 
 def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +115,7 @@ def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any
     return dict(merged(row, settings))
 
 
-def _makers(device: str | Sequence[str], network: str | Network | None, compute: str | None,
+def makers_of(device: str | Sequence[str], network: str | Network | None, compute: str | None,
             collectives: str | None, stack: str | None, terms: Terms, reserve: str | float | None,
             needs: Support | None = None, why: str = "") -> list[Maker]:
     """What makes machines of every device, all with one stack, which runs what `needs` says where it is left out, and
@@ -328,9 +293,14 @@ def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -
     if not total:
         raise InputError("gpus", f"no layout of {machines[0].npus:,} NPUs divides the model: {explored[0].refused}",
                          expected="other sizes, or another --fix")
-    raise InputError("gpus", f"none of {total:,} layouts fits {machines[0].npus} x {machines[0].device}"
+    smallest, machine = min(zip((each.smallest for each in explored), machines), key=lambda pair: pair[0])
+    need = f": each needs at least {format_bytes(smallest)}, and {format_bytes(machine.room)} are left to it" \
+        if smallest < math.inf else ""
+    more = f"more NPUs (about {math.ceil(machine.npus * smallest / machine.room):,} if all memory is sharded)" \
+        if need else "more NPUs"
+    raise InputError("gpus", f"none of {total:,} layouts fits {machine.npus} x {machine.device}{need}"
                      + (f" ({problem})" if problem else ""),
-                     expected="more NPUs, more memory in each, or a smaller --reserve")
+                     expected=f"{more}, more memory in each, or a smaller --reserve")
 
 
 def line_of(job: Job, machine: Machine, goal: Objective, layout: Layout, result: Result,

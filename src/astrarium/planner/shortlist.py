@@ -18,7 +18,7 @@ from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.rules import Ruling
 from astrarium.registry import printed
 
-__all__ = ["Line", "Shortlist", "reason"]
+__all__ = ["Change", "Line", "Shortlist", "reason"]
 
 SMALL = 0.0005      # of a step: smaller differences are not named
 WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp communication",
@@ -84,6 +84,21 @@ class Line(Struct, frozen=True, dict=True):
                 "value": self.value, "figures": dict(self.figures)}
 
 
+class Change(Struct, frozen=True):
+    """One part of today's layout changed: its name, values before and after, and the line of the layout that results
+    (the number of replicas follows)."""
+
+    part: str
+    before: str
+    after: str
+    line: Line
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """For --json."""
+        return {"part": self.part, "before": self.before, "after": self.after, "line": self.line.plain}
+
+
 class Shortlist(Struct, frozen=True):
     """`lines`, best first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which were;
     `unknown`: those that were not simulated to the end (layout and why, lower bound of the objective), the only ones
@@ -91,8 +106,10 @@ class Shortlist(Struct, frozen=True):
     ones say how long kernels and collectives take, and the software stack. `today`: the line of a layout that the
     caller runs now. `objective`: what the lines are ranked by; `counts`: of NPUs that were compared. `rules`: those
     that leave out layouts, or were lifted. `beyond`: lower bound of the objective of all layouts that were not
-    simulated. `candidates`: the best line of each device, if there are several. `certificate`:
-    see `planner.certificate`, if it was asked for."""
+    simulated. `candidates`: the best line of each device, if there are several. `certificate`: see
+    `planner.certificate`, if it was asked for. `measured`: ns that a step of today's job was measured to take; then
+    `changes` of one part of its layout that shorten it, the largest gain first. Times of lines stay predictions;
+    `factor` scales them to what was measured."""
 
     model: str
     tokens: int
@@ -112,6 +129,8 @@ class Shortlist(Struct, frozen=True):
     beyond: float = math.inf
     candidates: tuple[Line, ...] = ()
     certificate: Mapping[str, Any] = field(default_factory=dict)
+    measured: float | None = None
+    changes: tuple[Change, ...] = ()
 
     def __str__(self) -> str:
         """The tables of the command line."""
@@ -121,6 +140,11 @@ class Shortlist(Struct, frozen=True):
     def best(self) -> Line:
         """The best layout."""
         return self.lines[0]
+
+    @property
+    def factor(self) -> float:
+        """Measured over predicted step of today; 1 where none was measured."""
+        return 1.0 if self.measured is None or self.today is None else self.measured / self.today.time
 
     @property
     def proved(self) -> bool:
@@ -149,6 +173,7 @@ class Shortlist(Struct, frozen=True):
                 "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,
                 "proved": self.proved, "sure": self.sure,
                 "unknown": [{"layout": text, bound: least} for text, least in self.unknown],
+                "measured_step_ns": self.measured, "changes": [each.plain for each in self.changes],
                 "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines],
                 "candidates": [line.plain for line in self.candidates]}
 

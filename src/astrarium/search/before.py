@@ -1,9 +1,10 @@
-"""What is known of a design before its run: lower bounds of figures, and the requirements that they rule out."""
+"""What is known of a design before its run: lower bounds of figures, the requirements that they rule out, and the time
+from which on a run cannot be worth it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -12,8 +13,10 @@ from astrarium.design import Design
 from astrarium.lower.kept import Kept
 from astrarium.search.expression import Const, Interval, Node, Op, bounds, names_in, put_all
 
-__all__ = ["Unmet", "lower_bounds", "most_slack", "ruled_out", "slack_of"]
+__all__ = ["Unmet", "longest", "lower_bounds", "most_slack", "ruled_out", "slack_of"]
 
+MAKESPAN = "makespan"
+EVER = 1e21         # ns, beyond all makespans
 SLACK = {"<=": (1, 0), "<": (1, 0), ">=": (0, 1), ">": (0, 1)}
 
 
@@ -36,8 +39,8 @@ def slack_of(node: Node) -> Node | None:
 
 def lower_bounds(figures: Mapping[str, Figure], designs: Sequence[tuple[float, Design]], kept: Kept
                  ) -> dict[str, Interval]:
-    """The range of each of `figures` (name -> figure) that has a lower bound before a run. `designs`: weight and design
-    of each case."""
+    """The range of each of `figures` (by name) that has a lower bound before a run. `designs`: weight and design of
+    each case."""
     found: dict[str, Interval] = {}
     for name, figure in figures.items():
         if figure.at_least is None:
@@ -69,3 +72,21 @@ def most_slack(node: Node, known: Mapping[str, float], ranges: Mapping[str, Inte
     """The largest value of a tree: its names are `known`, or within `ranges`."""
     values = {name: Const(known[name]) for name in names_in(node) if name in known}
     return float(bounds(put_all(node, values), ranges)[1])
+
+
+def longest(node: Node, known: Mapping[str, float], ranges: Mapping[str, Interval],
+            beyond: Callable[[Interval], bool]) -> float:
+    """A makespan, in ns: the range of a tree with any larger one is `beyond`. Infinity if there is none. `known`,
+    `ranges`: as in `ruled_out`."""
+    tree = put_all(node, {name: Const(known[name]) for name in names_in(node) if name in known})
+
+    def over(time: float) -> bool:
+        return beyond(bounds(tree, {**ranges, MAKESPAN: (time, math.inf)}))
+
+    if not over(EVER):
+        return math.inf
+    low, high = 1e-3, EVER
+    while high > low * (1 + 1e-9):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if over(middle) else (middle, high)
+    return high

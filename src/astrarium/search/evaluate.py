@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from astrarium.config import replace_all
 from astrarium.design import Design
-from astrarium.errors import InputError, StallError, StoppedError, nearest
+from astrarium.engine import Record
+from astrarium.errors import BeyondError, InputError, StallError, StoppedError, nearest
 from astrarium.lower.kept import BYTES, Kept
 from astrarium.search.axes import Point, named_paths
-from astrarium.search.before import SLACK, lower_bounds, ruled_out, slack_of
+from astrarium.search.before import SLACK, longest, lower_bounds, ruled_out, slack_of
 from astrarium.search.constraints import ContradictionError, Rule, components_of, levels_of
 from astrarium.search.expression import CONDITIONS, Const, Interval, Node, Op, bounds, compiled, names_in
 from astrarium.search.goal import Case, Goal, Measure
@@ -24,8 +25,9 @@ from astrarium.search.limits import NO_LIMITS, Guard, Limits
 from astrarium.search.scope import Scope
 from astrarium.search.space import Space
 from astrarium.search.subject import Run, subject_of
-from astrarium.search.trial import Verdict
+from astrarium.search.trial import BEYOND, Verdict
 from astrarium.search.update import Updater
+from astrarium.units import format_time
 
 __all__ = ["Evaluator", "Judge"]
 
@@ -35,7 +37,7 @@ MOMENT = 0.05       # seconds of a step after which a group is closed
 
 class Judge:
     """A goal with its names resolved against a space, checked as far as possible without a run. `subject`: what is
-    evaluated; `figures`: names of the figures in the goal; `record`: whether runs must record node times."""
+    evaluated; `figures`: names of the figures in the goal; `record`: what runs must record."""
 
     def __init__(self, space: Space, goal: Goal):
         """Raises InputError for an unknown name, an objective that is not a number, a division by zero for some
@@ -51,7 +53,8 @@ class Judge:
         trees = [node for node in [*self.objectives, *self.requirements] if not callable(node)]
         self.figures = tuple(name for name in known if any(name in names_in(node) for node in trees))
         self.functions = any(callable(each) for each in self.objectives)
-        self.record = self.functions or any(known[name].record for name in self.figures)
+        kept = {known[name].record for name in self.figures}
+        self.record: Record = True if self.functions or True in kept else "nodes" if "nodes" in kept else False
         for node, text in zip(trees, [*[str(each.measure) for each in goal.objectives if not callable(each.measure)],
                                       *goal.requirements]):
             self._divisors(node, text)
@@ -80,9 +83,8 @@ class Judge:
         raise InputError(where, f"{text!r} is not a condition on designs", expected="a comparison")
 
     def ranges(self) -> dict[str, Interval]:
-        """The range of each figure and of each axis of numbers."""
-        found: dict[str, Interval] = {name: (figure.least, math.inf)
-                                      for name, figure in self.subject.figures.items()}
+        """The range of each figure of the goal and of each axis of numbers."""
+        found: dict[str, Interval] = {name: (self.subject.figures[name].least, math.inf) for name in self.figures}
         for axis in self.space.axes:
             values = [*axis.values, *(() if axis.otherwise is None else (axis.otherwise,))]
             if not axis.size:
@@ -130,6 +132,7 @@ class _Trial(Struct, eq=False):
     """A point between its steps: prepared, run, judged."""
 
     point: Point
+    cap: float | None = None
     row: list[Any] = field(default_factory=list)
     figures: list[float] = field(default_factory=list)
     runs: list[tuple[float, Design, Run]] = field(default_factory=list)
@@ -196,6 +199,7 @@ class Evaluator:
                          if figure.at_least is not None
                          and any(node is not None and name in names_in(node) for node in self._slacks)}
         self._names = [*names, *self.judge.figures]
+        self._ranges = self.judge.ranges()
         cases = goal.cases or (Case("", 1.0),)
         if self.judge.functions and len(cases) > 1:
             raise InputError("cases", "do not go with an objective that is a Python function, which sees one run",
@@ -227,10 +231,11 @@ class Evaluator:
         why."""
         return next(self.all([point]))
 
-    def all(self, points: Sequence[Point]) -> Iterator[Verdict]:
-        """Judge points; verdicts come in their order. A group of points is prepared, then run, then judged: each step
+    def all(self, points: Sequence[Point], cap: float | None = None) -> Iterator[Verdict]:
+        """Judge points; verdicts come in their order. A design whose only objective is sure to be worse than `cap`
+        (negative if more is better) is stopped. A group of points is prepared, then run, then judged: each step
         finds its own code and data in the machine's caches."""
-        left = [_Trial(point) for point in points]
+        left = [_Trial(point, cap) for point in points]
         while left:
             prepared = self._quickly(self._prepare, left)
             left = left[len(prepared):]
@@ -279,9 +284,30 @@ class Evaluator:
         return Verdict(None, tuple(figures), tuple(slacks),
                        f"requirement {self.goal.requirements[unmet.number]} is not met: {unmet.because}")
 
-    def _run(self, trial: _Trial) -> None:
-        trial.results = [(weight, design, run()) for weight, design, run in trial.runs]
-        trial.runs = []
+    def _run(self, trial: _Trial) -> Verdict | None:
+        runs, trial.runs = trial.runs, []
+        if trial.cap is None:
+            trial.results = [(weight, design, run()) for weight, design, run in runs]
+            return None
+        most = left = self._longest(trial.row, trial.cap)
+        try:
+            for weight, design, run in runs:
+                trial.results.append((weight, design, run(left / weight)))
+                left -= weight * float(trial.results[-1][2].makespan)
+        except BeyondError:
+            trial.results, name = [], self.goal.objectives[0].name
+            return Verdict(None, tuple(trial.figures), (), f"{BEYOND}: the makespan is more than {format_time(most)}, "
+                           f"so {name} is worse than {abs(trial.cap):.6g}")
+        return None
+
+    def _longest(self, row: Sequence[Any], cap: float) -> float:
+        """The makespan, in ns, beyond which a design's objective is worse than `cap`."""
+        objective, node = self.goal.objectives[0], self.judge.objectives[0]
+        if callable(node):
+            return math.inf
+        known = {name: value for name, value in zip(self._names, row) if not _unknown(value)}
+        return longest(node, known, self._ranges,
+                       (lambda range_: -range_[1] > cap) if objective.maximize else (lambda range_: range_[0] > cap))
 
     def _judge(self, trial: _Trial) -> Verdict:
         row, figures = trial.row, trial.figures

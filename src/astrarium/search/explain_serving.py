@@ -113,7 +113,7 @@ def explain_serving(first: ServingDesign, second: ServingDesign, *, orders: int 
 
 
 def _parts(one: Recorded, two: Recorded) -> Mapping[str, Sequence[Part]]:
-    before, retimed, after = one.parts(), one.parts(two.fleet), two.parts()
+    before, retimed, after = one.parts(), one.parts(two.instance), two.parts()
     found = {}
     for figure in FIGURES:
         columns = [each[figure] for each in (before, retimed, after)]

@@ -27,7 +27,7 @@ __all__ = ["SEARCH_KEYS", "SPACE_KEYS", "SearchFile", "dump_space", "load_search
            "space_from", "texts"]
 
 SPACE_KEYS = ("base", "choices", "variables", "derived", "constraints")
-SEARCH_KEYS = ("minimize", "maximize", "require", "cases", "agent", "trials", "seed", "limit")
+SEARCH_KEYS = ("minimize", "maximize", "require", "cases", "agent", "trials", "seed", "limit", "cap")
 
 
 def load_space(path: str | os.PathLike[str]) -> Space:
@@ -145,13 +145,14 @@ class SearchFile(Struct, frozen=True):
     trials: int | None = None
     seed: int | None = None
     limit: Limits = NO_LIMITS
+    cap: float | None = None
 
 
 def load_search(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> SearchFile:
     """Read a search file: the keys of a space file, and `minimize`, `maximize` (an expression, a list, or name:
     expression), `require`, `cases` (name: {weight, changes}), `agent` (a name, or {agent: name, option: value}),
-    `trials`, `seed`, `limit` ("10 s", "8 GB", or a list of both). `changes` (path -> value) are of the base. Raises
-    InputError with the line."""
+    `trials`, `seed`, `limit` ("10 s", "8 GB", or a list of both), `cap`. `changes` (path -> value) are of the base.
+    Raises InputError with the line."""
     name = os.fspath(path)
     document = parse_yaml(read_text(name), name)
     try:
@@ -163,7 +164,7 @@ def load_search(path: str | os.PathLike[str], changes: Mapping[str, object] = Ma
         return SearchFile(space, _measures("minimize", found), _measures("maximize", found),
                           texts("require", found.get("require")), cases, agent, options,
                           _whole("trials", found.get("trials"), 1), _whole("seed", found.get("seed"), 0),
-                          limits_of(texts("limit", found.get("limit"))))
+                          limits_of(texts("limit", found.get("limit"))), _cap(found.get("cap")))
     except InputError as error:
         raise located(error, document, name) from None
 
@@ -204,6 +205,14 @@ def _whole(key: str, value: Any, least: int) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(key, f"{value!r} is impossible", expected=f"a whole number, {least} or more")
     return value
+
+
+def _cap(value: Any) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or value < 1:
+        raise InputError("cap", f"{value!r} is impossible", expected="a number from 1 on")
+    return float(value)
 
 
 def _cases(value: Any) -> tuple[Case, ...]:

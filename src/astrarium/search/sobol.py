@@ -104,17 +104,18 @@ def estimated(space: Space, blocks: Sequence[Sequence[Point]], values: Sequence[
     values' logarithms; None: if all are above 0. Raises InputError as `sobol_indices`."""
     width = len(factors_of(space)) + 2
     if len(blocks) < GROUPS:
+        least = GROUPS * width + 1      # with the base
         raise InputError("Sobol indices", f"{len(blocks)} whole blocks of {width} designs are too few",
-                         expected=f"{GROUPS} blocks or more: --trials {GROUPS * width}, better 10 times as many")
+                         expected=f"{GROUPS} blocks or more: --trials {least}, better 10 times as many")
     y = np.array(values, dtype=float)
     good = np.isfinite(y)
     logarithm = bool((y[good] > 0).all()) if logarithm is None else logarithm
     if logarithm:
         y[good] = np.log(y[good])
-    least = int((good[:, :1] & good[:, 2:]).sum(axis=0).min())
-    if least < GROUPS:
-        raise InputError("Sobol indices", f"too few designs run: a factor has only {least} pairs of them",
-                         expected=f"{GROUPS} or more: --trials {math.ceil(GROUPS / max(least, 1) * good.size)}")
+    pairs = int((good[:, :1] & good[:, 2:]).sum(axis=0).min())
+    if pairs < GROUPS:
+        raise InputError("Sobol indices", f"too few designs run: a factor has only {pairs} pairs of them",
+                         expected=f"{GROUPS} or more: --trials {math.ceil(GROUPS / max(pairs, 1) * good.size)}")
     if np.ptp(y[:, :2][good[:, :2]]) == 0:
         raise InputError("Sobol indices", "the objective is the same for every design")
     sample = _Sample(space, y, np.array([block[:2] for block in blocks], dtype=float))

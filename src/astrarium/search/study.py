@@ -49,7 +49,8 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
            trials: int = 200, seed: int = 0, start: Start | Sequence[Start] | None = None,
            jobs: int = 1, processes: bool = False, ray: str | None = None,
            study: str | os.PathLike[str] | None = None, limit: str | Sequence[str] | Limits = (),
-           cache: str | int = "512 MiB", progress: Callable[[Progress], None] | None = None) -> Study:
+           cap: float | None = None, cache: str | int = "512 MiB",
+           progress: Callable[[Progress], None] | None = None) -> Study:
     """Search a space for the best designs.
 
     Equal calls give equal trials, with any number of workers.
@@ -76,6 +77,9 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         study: File that stores the trials; a further call with it continues the study. None: they are not stored.
         limit: CPU time ("10 s") or memory ("8 GB") of one design, or both; a design that exceeds it is a trial without
             values.
+        cap: A design is stopped once its objective is sure to be worse than so many times the best of earlier batches
+            (1 or more; one objective). It is a trial without values, of which the agent hears the bound. None: every
+            design runs to its end.
         cache: Memory for workloads, traces and collectives of earlier designs (text or bytes); results do not depend
             on it.
         progress: Called with the progress at least once per batch.
@@ -92,7 +96,7 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         () if start is None else (start,)
     files = [os.fspath(each) for each in listed if _names_study(each)]
     known = [each for given in listed for each in (best_values(os.fspath(given)) if _names_study(given) else (given,))]
-    made = Plan(space, goal, named, seed)
+    made = Plan(space, goal, named, seed, cap=cap)
     starts = starts_of(made.space, known, base=start is None or bool(listed))
     with Workers(made.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
                  cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
@@ -241,6 +245,8 @@ class _Loop:
         self.notes: list[str] = []
         self.problem, self.first = "", cast("Trial | None", None)
         self.stopped, self.stored_stops, self.key = 0, 0, design_keys(plan)
+        self.cap: float | None = None      # of this round; less is better
+        self.beyond = 0
 
     def run(self) -> Study:
         """Run rounds of ask, evaluate, store, tell. A round that the number of trials cuts short is not told: it goes
@@ -261,6 +267,9 @@ class _Loop:
             self.round += 1
             self._report()
         self.store.flush()
+        if self.plan.cap is not None:
+            self.notes.append(f"cap {self.plan.cap:g}: {self.beyond:,} designs were stopped, sure to be worse than "
+                              f"{self.plan.cap:g} times the best so far")
         if self.stored_stops:
             self.notes.append(f"{self.stored_stops:,} stored trials were stopped at the limit of an earlier command, "
                               "and stay without values whatever the limit is now; another --study tries them again")
@@ -299,18 +308,29 @@ class _Loop:
         return Proof(-math.inf, math.inf, False)
 
     def _told(self, trial: Trial) -> Told:
-        """A trial for an agent: of its values less is better, infinity for infeasible."""
+        """A trial for an agent: of its values less is better, infinity for infeasible, the cap for one beyond it."""
         values, verdict = (math.inf,) * len(self.signs), trial.verdict
+        if verdict.beyond and self.cap is not None:
+            values = (self.cap,)
         if verdict.values is not None and verdict.feasible:
             values = tuple(sign * value for sign, value in zip(self.signs, verdict.values))
         return Told(trial.point, values, verdict, trial.number)
 
     def _round(self, points: Sequence[Point]) -> list[Trial]:
         """The trials of one round in the order asked: stored ones, then new ones."""
+        self.cap = self._capped()
         found = self._replayed(points)
         if len(found) < len(points):
             found += self._evaluated(points[len(found):])
         return found
+
+    def _capped(self) -> float | None:
+        """The value, less is better, beyond which designs of the next round are stopped."""
+        best, cap = self.front.best, self.plan.cap
+        if cap is None or best is None or best.verdict.values is None:
+            return None
+        worth = self.signs[0] * best.verdict.values[0]
+        return worth * cap if worth > 0 else worth / cap
 
     def _count(self, trial: Trial) -> None:
         """Count a trial."""
@@ -322,7 +342,8 @@ class _Loop:
         self.top.add(trial)
         self.problem = self.problem or trial.verdict.problem
         self.stopped += trial.verdict.stopped
-        self.refused += trial.verdict.values is None
+        self.beyond += trial.verdict.beyond
+        self.refused += trial.verdict.values is None and not trial.verdict.beyond
 
     def _replayed(self, points: Sequence[Point]) -> list[Trial]:
         found: list[Trial] = []
@@ -349,7 +370,8 @@ class _Loop:
         number = self.store.count
         found: list[Trial] = []
         given = self.store.given
-        verdicts = self.workers([points[place] for key, place in first.items() if key not in given])
+        fresh_points = [points[place] for key, place in first.items() if key not in given]
+        verdicts = self.workers(fresh_points) if self.cap is None else self.workers(fresh_points, self.cap)
         fresh: dict[bytes, tuple[int, Verdict]] = {}
         for place, (point, key) in enumerate(zip(points, keys)):
             if first.get(key) == place:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ from astrarium.cost import FIGURES
 from astrarium.errors import AstrariumError, InputError
 from astrarium.search.agents.base import AgentOptions, Options
 from astrarium.search.axes import Point
+from astrarium.search.before import MAKESPAN
 from astrarium.search.choice import jsonable
 from astrarium.search.evaluate import Judge
 from astrarium.search.goal import FUNCTION, Case, Goal, Objective
@@ -25,6 +27,7 @@ from astrarium.search.inputs import Inputs, differing, inputs_of, of_values
 from astrarium.search.searchfile import space_from
 from astrarium.search.space import Space, space_plain
 from astrarium.search.store import APPLICATION, Store, damaged, disk_error, reading, trials_in
+from astrarium.search.subject import subject_of
 from astrarium.search.trial import Top, Trial, Verdict
 
 __all__ = ["INPUTS", "Plan", "StoredStudy", "best_values", "design_keys", "is_study", "load_study", "refuse_others",
@@ -37,15 +40,19 @@ SHOWN = 60              # characters of a value in a message
 
 
 class Plan(Struct, frozen=True):
-    """The plan of a study. Equal plans give equal trials, on any machine and with any number of workers."""
+    """The plan of a study. Equal plans give equal trials, on any machine and with any number of workers. `cap`: a
+    design whose objective is sure to be worse than so many times the best of earlier rounds is stopped."""
 
     space: Space
     goal: Goal
     agent: AgentOptions
     seed: int = 0
     starts: tuple[Point, ...] = ()
+    cap: float | None = None
 
     def __post_init__(self) -> None:
+        if self.cap is not None:
+            _check_cap(self.cap, self.space, self.goal)
         changed = [path for case in self.goal.cases for path in case.changes]
         force_setattr(self, "space", self.space.for_cases(changed))
 
@@ -66,7 +73,18 @@ class Plan(Struct, frozen=True):
         return {"format": FORMAT, "space": text(space_plain(self.space)), "objectives": text(measures),
                 "requirements": text(self.goal.requirements), "cases": text(cases),
                 "agent": text(to_plain(self.agent, defaults=True)), "seed": str(self.seed),
-                **({"starts": text(self.starts)} if self.starts else {})}
+                **({"starts": text(self.starts)} if self.starts else {}),
+                **({} if self.cap is None else {"cap": text(self.cap)})}
+
+
+def _check_cap(cap: float, space: Space, goal: Goal) -> None:
+    """Raise InputError for a cap that is impossible, or that the goal does not allow."""
+    if not math.isfinite(cap) or cap < 1:
+        raise InputError("cap", f"{cap!r} is impossible", expected="a number from 1 on")
+    if len(goal.objectives) > 1 or callable(goal.objectives[0].measure):
+        raise InputError("cap", "needs one objective, which is an expression", expected="no cap, or such an objective")
+    if MAKESPAN not in subject_of(space.base).figures:
+        raise InputError("cap", "stops simulations, and these designs serve requests", expected="no cap")
 
 
 def design_keys(plan: Plan) -> Callable[[Point], bytes]:
@@ -86,7 +104,7 @@ def resume(store: Store, described: Mapping[str, str], inputs: Inputs) -> None:
     if INPUTS not in known:
         raise InputError(store.path, "was made by an Astrarium that recorded neither versions nor files, so that its "
                          "trials may be of other inputs", expected=new)
-    for key in dict.fromkeys((*described, "starts")):
+    for key in dict.fromkeys((*described, "starts", "cap")):
         value = described.get(key, "")
         if known.get(key, "") != value:
             which = "other" if key.endswith("s") else "another"
@@ -225,7 +243,7 @@ def tried(stored: StoredStudy, plan: Plan) -> dict[bytes, Verdict]:
         return {}
     key, found = design_keys(plan), dict[bytes, Verdict]()
     for trial in stored.trials():
-        if trial.same_as is None and not trial.verdict.stopped:
+        if trial.same_as is None and not trial.verdict.stopped and not trial.verdict.beyond:
             values = stored.plan.space.values(trial.point)
             try:
                 point = plan.space.point_of(_with_base(plan.space, values))
@@ -260,7 +278,7 @@ def study_of(name: str, meta: Mapping[str, Any], folder: str = "") -> StoredStud
     agent = cast(AgentOptions, decode(Options, meta["agent"]))
     functions = any(callable(each.measure) for each in objectives)
     starts = tuple(tuple(point) for point in meta.get("starts", ()))
-    plan = Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"]), starts)
+    plan = Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"]), starts, meta.get("cap"))
     return StoredStudy(name, plan, functions, meta.get(INPUTS))
 
 

@@ -15,13 +15,15 @@ from astrarium.config.yamlfile import read_text
 from astrarium.cost import FIGURES, Figure
 from astrarium.cost.interval import Interval, interval_of
 from astrarium.design import Design, dump_design, load_design
+from astrarium.engine import Record
 from astrarium.lower.kept import Kept
 from astrarium.search.goal import NAMED
 from astrarium.simulate import prepare
 
 __all__ = ["Run", "Subject", "dump_base", "kind_of", "load_base", "subject_of"]
 
-Run = Callable[[], Any]
+Run = Callable[..., Any]
+"""A prepared run. One of a simulation takes the longest makespan (ns) as an argument: see `simulate.Run`."""
 
 
 class Subject(Struct, frozen=True):
@@ -33,15 +35,15 @@ class Subject(Struct, frozen=True):
     figures: Mapping[str, Figure]
     named: Collection[str]
     usual: str
-    prepare: Callable[[Any, str | None, bool, Kept], Run]
+    prepare: Callable[[Any, str | None, Record, Kept], Run]
     interval: Callable[[Design], Interval | None]
 
 
-def _simulated(design: Design, fold: str | None, record: bool, kept: Kept) -> Run:
+def _simulated(design: Design, fold: str | None, record: Record, kept: Kept) -> Run:
     return prepare(design, fold=fold, record=record, kept=kept)
 
 
-def _served(design: Any, fold: str | None, _: bool, __: Kept) -> Run:
+def _served(design: Any, fold: str | None, _: Record, __: Kept) -> Run:
     """Each design has its own step times: those of tables depend, within their error, on what was asked before."""
     from astrarium.serving import serve
 

@@ -9,9 +9,10 @@ from msgspec import Struct
 from astrarium.search.axes import Point
 from astrarium.search.limits import STOPPED
 
-__all__ = ["Front", "Top", "Trial", "Verdict"]
+__all__ = ["BEYOND", "Front", "Top", "Trial", "Verdict"]
 
 BEST = 10
+BEYOND = "beyond the cap"      # how the reasons of trials begin that were stopped as their objective cannot be good
 
 
 class Verdict(Struct, frozen=True):
@@ -34,6 +35,11 @@ class Verdict(Struct, frozen=True):
     def stopped(self) -> bool:
         """Whether the design was stopped at a limit, so that its values are not known."""
         return self.problem.startswith(STOPPED)
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the design was stopped because its objective is sure to be worse than the cap of the study."""
+        return self.problem.startswith(BEYOND)
 
 
 class Trial(Struct, frozen=True):

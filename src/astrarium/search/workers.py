@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from astrarium.errors import AstrariumError, InputError
 from astrarium.lower.kept import BYTES
@@ -35,8 +35,13 @@ PART, FASTEST = 1.0, 1e-4      # target seconds of a part of a batch; least seco
 RETRIES = 10        # times that one part of a batch may lose its worker
 LOCAL = "local"
 
-Judges = Callable[[Sequence[Point]], Iterator[Verdict]]
-"""Evaluates a batch: yields the verdicts in the order of its points."""
+
+
+class Judges(Protocol):
+    """Evaluates a batch: yields the verdicts in the order of its points. `cap`: see `Evaluator.all`."""
+
+    def __call__(self, points: Sequence[Point], cap: float | None = None) -> Iterator[Verdict]:
+        """The verdicts of a batch."""
 
 
 class Workers:
@@ -98,19 +103,19 @@ class Workers:
         if self._alive is not None:
             self._alive.close()
 
-    def __call__(self, points: Sequence[Point]) -> Iterator[Verdict]:
-        """Evaluate points; verdicts come in their order."""
+    def __call__(self, points: Sequence[Point], cap: float | None = None) -> Iterator[Verdict]:
+        """Evaluate points; verdicts come in their order. `cap`: see `Evaluator.all`."""
         size = max(1, min(len(points) // (2 * self.jobs), int(PART / self._pace)))
         parts = [points[at:at + size] for at in range(0, len(points), size)]
         if self._cluster is not None:
-            found = self._cluster.map(_evaluate, self._shipped, parts)
+            found = self._cluster.map(_evaluate, self._shipped, [(part, cap) for part in parts])
         elif self._pool is None:
-            yield from self.evaluator.all(points)
+            yield from self.evaluator.all(points, cap)
             return
         elif self.kind == "threads":
-            found = self._pool.map(self._all, parts)
+            found = self._pool.map(lambda part: list(self.evaluator.all(part, cap)), parts)
         else:
-            found = self._pool.map(_evaluate, [self._shipped] * len(parts), parts)
+            found = self._pool.map(_evaluate, [self._shipped] * len(parts), [(part, cap) for part in parts])
         taken = 0.0
         for count, verdict in enumerate(itertools.chain.from_iterable(found), start=1):
             taken += verdict.seconds
@@ -124,9 +129,6 @@ class Workers:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputError("jobs", f"the goal cannot go to another process ({error})",
                              expected="threads, or functions defined in a module") from None
-
-    def _all(self, points: Sequence[Point]) -> list[Verdict]:
-        return list(self.evaluator.all(points))
 
 
 def _end_with(watched: Connection) -> None:
@@ -147,8 +149,8 @@ def _evaluator(shipped: bytes) -> Evaluator:
     return Evaluator(space, goal, limits=limits, cache=cache)
 
 
-def _evaluate(shipped: bytes, points: Sequence[Point]) -> list[Verdict]:
-    return list(_evaluator(shipped).all(points))
+def _evaluate(shipped: bytes, part: tuple[Sequence[Point], float | None]) -> list[Verdict]:
+    return list(_evaluator(shipped).all(*part))
 
 
 class RayPool:

@@ -2,12 +2,15 @@
 
 `requests` who asks when, `policy` how steps are filled, `scheduler` one step's choice, `batch` the decoding sequences,
 `cache` its blocks, `shape` the shape of a step, `steps` how long a step of a shape takes, `server` one of them at its
-steps, `loop` the clock, `record` what it writes down, `outcome` what came of it.
+steps, `fleet` instances of them, `members` these in a file, `routing` which server gets a request, `health` which
+instances are up, `loop` the clock, `record` what it writes down, `outcome` what came of it.
 """
 
 from __future__ import annotations
 
+from astrarium.serving.deployment import Deployment, deployed
 from astrarium.serving.find import FoundRate, Tried
+from astrarium.serving.members import Change, Failures, Member
 from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Buckets, Objective, Policy, Tier
 from astrarium.serving.requests import (
@@ -26,20 +29,33 @@ from astrarium.serving.requests import (
     ShareGpt,
     Uniform,
 )
-from astrarium.serving.serve import LONGER, Serving, load_serving, most_requests, policy_of, serve, serve_slower
+from astrarium.serving.serve import (
+    LONGER,
+    Serving,
+    load_serving,
+    most_requests,
+    policy_of,
+    serve,
+    serve_deployed,
+    serve_slower,
+)
 from astrarium.serving.slo import Slo, slo_of
 
 __all__ = [
     "LONGER",
     "Arrivals",
     "Buckets",
+    "Change",
     "ClosedLoop",
+    "Deployment",
     "Empirical",
+    "Failures",
     "FoundRate",
     "Gamma",
     "JsonLines",
     "Lengths",
     "Lognormal",
+    "Member",
     "Mooncake",
     "Objective",
     "Poisson",
@@ -54,10 +70,12 @@ __all__ = [
     "Tier",
     "Tried",
     "Uniform",
+    "deployed",
     "load_serving",
     "most_requests",
     "policy_of",
     "serve",
+    "serve_deployed",
     "serve_slower",
     "slo_of",
 ]

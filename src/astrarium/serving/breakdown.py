@@ -14,8 +14,9 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.serving.design import ServingDesign
+from astrarium.serving.fleet import Instance
 from astrarium.serving.log import Log
-from astrarium.serving.loop import Fleet, run
+from astrarium.serving.loop import run
 from astrarium.serving.outcome import Served
 from astrarium.serving.requests import requests_of
 from astrarium.serving.server import Server
@@ -37,22 +38,22 @@ Parts = Mapping[str, float]
 
 
 class Recorded(Struct, frozen=True):
-    """A stream that was served with a log of each server of the `fleet`."""
+    """A stream that was served with a log of each server of the `instance`."""
 
     design: ServingDesign
-    fleet: Fleet
+    instance: Instance
     served: Served
 
-    def parts(self, fleet: Fleet | None = None) -> Mapping[str, Parts]:
+    def parts(self, other: Instance | None = None) -> Mapping[str, Parts]:
         """Figure -> part -> ps: mean TTFT, mean TPOT, and the time of all NPUs for an output token, in the steady state
-        or the whole run. `fleet`: whose step times count in place of its own, step by step."""
-        times = [_Spent(server, _alike(fleet or self.fleet, number, number < len(self.fleet.front)))
-                 for number, server in enumerate(self.fleet.servers)]
+        or the whole run. `other`: whose step times count in place of its own, step by step."""
+        times = [_Spent(server, _alike(other or self.instance, number, number < len(self.instance.front)))
+                 for number, server in enumerate(self.instance.servers)]
         return {"ttft": self._ttft(times), "tpot": self._tpot(times), "npu_time": self._npus(times)}
 
     def facts(self) -> Mapping[str, float]:
         """What steps hold, and how full the servers are."""
-        shapes = [shape for server in self.fleet.servers if server.log for shape in server.log.shapes]
+        shapes = [shape for server in self.instance.servers if server.log for shape in server.log.shapes]
         counts = np.array([shape.count for shape in shapes if shape.count])
         contexts = np.array([shape.context for shape in shapes if shape.count])
         prompts = np.array([sum(part[0] for part in shape.prompts) for shape in shapes])
@@ -67,12 +68,12 @@ class Recorded(Struct, frozen=True):
                    if name in summary}}
 
     def _ttft(self, times: list[_Spent]) -> Parts:
-        served, front = self.served, len(self.fleet.front)
+        served, front = self.served, len(self.instance.front)
         begin, prompted, place = self._first_steps(times[:front])
         chosen, count = served.within(served.window), max(1, int(served.within(served.window).sum()))
         found = {QUEUE: float((begin - served.arrival)[chosen].sum()) / count,
-                 TRANSFER: float((served.first - self.fleet.offset - prompted)[chosen].sum()) / count,
-                 CLIENT: float(self.fleet.offset)}
+                 TRANSFER: float((served.first - self.instance.offset - prompted)[chosen].sum()) / count,
+                 CLIENT: float(self.instance.offset)}
         for number, spent in enumerate(times[:front]):
             mine = chosen & (place == number)
             _add(found, spent.between(begin[mine], prompted[mine]), np.full(int(mine.sum()), 1 / count))
@@ -90,11 +91,11 @@ class Recorded(Struct, frozen=True):
         served, found = self.served, dict[str, float]()
         chosen = served.within(served.window) & (served.output > 1)
         weight = 1 / np.maximum(served.output - 1, 1) / max(1, int(chosen.sum()))
-        for spent in times[len(self.fleet.front):] or times:
+        for spent in times[len(self.instance.front):] or times:
             mine = np.zeros(len(chosen), np.bool_)
             mine[list(spent.log.seen)] = True
             mine &= chosen
-            offset = self.fleet.offset
+            offset = self.instance.offset
             _add(found, spent.between(served.first[mine] - offset, served.finish[mine] - offset), weight[mine])
         return found
 
@@ -108,11 +109,11 @@ class Recorded(Struct, frozen=True):
 
     def _sizes(self) -> list[float]:
         """NPUs of each server; pipelines share theirs among their stages."""
-        work, front, back = self.design.workload, len(self.fleet.front), len(self.fleet.back)
+        work, front, back = self.design.workload, len(self.instance.front), len(self.instance.back)
         if isinstance(work, Disaggregated):
             sides = ((work.phase("prefill").ranks, front), (work.phase("decode").ranks, back))
             return [ranks / many for ranks, many in sides for _ in range(many)]
-        return [self.fleet.npus / front] * front
+        return [self.instance.npus / front] * front
 
 
 def recorded(design: ServingDesign) -> Recorded:
@@ -121,7 +122,7 @@ def recorded(design: ServingDesign) -> Recorded:
     for server in fleet.servers:
         server.log = Log()
     stream = reaching(requests_of(design.requests), getattr(design.workload, "model", None), design.policy.priorities)
-    return Recorded(design, fleet, run(stream, fleet, single=True))
+    return Recorded(design, fleet.instances[0], run(stream, fleet, single=True))
 
 
 def _add(found: dict[str, float], parts: Mapping[str, F64], weights: F64) -> None:
@@ -129,9 +130,9 @@ def _add(found: dict[str, float], parts: Mapping[str, F64], weights: F64) -> Non
         found[name] = found.get(name, 0.0) + float(each @ weights)
 
 
-def _alike(fleet: Fleet, number: int, prefills: bool) -> Server:
-    """The server of a fleet that does what the one of this number does in another."""
-    side = fleet.front if prefills or not fleet.back else fleet.back
+def _alike(instance: Instance, number: int, prefills: bool) -> Server:
+    """The server of an instance that does what the one of this number does in another."""
+    side = instance.front if prefills or not instance.back else instance.back
     return side[number % len(side)]
 
 

@@ -41,7 +41,7 @@ class ServingDesign(Design, frozen=True, kw_only=True):
 def load_serving_design(path: str | os.PathLike[str]) -> ServingDesign:
     """Read a serving file and the design that it names. Raises InputError with every problem and its line."""
     file = load_serving(path)
-    design = load_design(file.design)
+    design = load_design(file.alone)
     return ServingDesign(**_fields(design, Design), requests=file.requests, policy=file.policy, buckets=file.buckets,
                          objective=file.objective)
 

@@ -14,11 +14,14 @@ from types import MappingProxyType
 from astrarium.cost import FIGURES, Figure
 from astrarium.cost.rates import RATES
 from astrarium.errors import InputError
+from astrarium.serving.deployment import Deployment
 from astrarium.serving.design import ServingDesign
+from astrarium.serving.members import Member
 from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Objective
 from astrarium.serving.prices import PER, SHOWN, amounts
-from astrarium.serving.slo import METRICS, STATISTICS, Limit
+from astrarium.serving.serve import most_requests
+from astrarium.serving.slo import METRICS, STATISTICS, Limit, Slo
 from astrarium.units import format_time
 
 __all__ = ["SERVED"]
@@ -27,7 +30,7 @@ OF_DESIGN = ("network_cost", "network_bandwidth", "system_cost", "capital_cost",
 
 
 def _amount(name: str, key: str, design: ServingDesign, served: Served) -> float:
-    return amounts(name, RATES[name](design, f"{name}_{key}"), served)[key]
+    return amounts(name, [RATES[name](design, f"{name}_{key}")], served)[key]
 
 
 def _latency(metric: str, statistic: str, _: ServingDesign, served: Served) -> float:
@@ -45,6 +48,15 @@ def _summary(key: str, _: ServingDesign, served: Served) -> float:
     return float(served.summary()[key])
 
 
+def _rate_within(statistic: str, design: ServingDesign, _: Served) -> float:
+    """Requests/s; the objective holds for a statistic (see Slo)."""
+    promised = {name: getattr(design.objective, name) for name in ("ttft", "tpot")}
+    slo = Slo(tuple(Limit(name, statistic, float(most)) for name, most in promised.items() if most is not None))
+    alone = Deployment((design,), (Member(design="", policy=design.policy),), design.buckets, ({},))
+    found = most_requests(alone, design.requests, slo).best
+    return 0.0 if found is None else found.rate
+
+
 def _promised(name: str, design: ServingDesign) -> None:
     if design.objective == Objective():
         raise InputError(name, "is not known without an objective", expected="objective: {ttft: 2 s, tpot: 30 ms}")
@@ -59,6 +71,9 @@ def _all() -> dict[str, Figure]:
         found[name] = Figure(of_both=partial(_rate, key), over_cases="mean")
     for name, key in (("goodput", "goodput_per_s"), ("good_share", "good_share")):
         found[name] = Figure(of_both=partial(_rate, key), over_cases="mean", check=partial(_promised, name))
+    for statistic in ("p99", "good90"):
+        found[f"rate_{statistic}"] = Figure(of_both=partial(_rate_within, statistic), over_cases="mean",
+                                            check=partial(_promised, f"rate_{statistic}"))
     for name, key in (("tokens_per_second_per_user", "output_tokens_per_s_per_user"), ("busy_share", "busy_share"),
                       ("prefix_hit_share", "prefix_hit_share")):
         found[name] = Figure(of_both=partial(_summary, key), over_cases="mean", of_time=-int("user" in name))

@@ -35,6 +35,11 @@ class Gate(Struct):
     asking: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """No requests."""
+        self.passed, self.closed = 0, False
         self.have, self.asking = [0] * self.ranks, [0] * self.ranks
 
     def come(self, job: Job) -> None:
@@ -71,5 +76,6 @@ class Gate(Struct):
 
     @property
     def left_over(self) -> int:
-        """Steps until prompts begin, if no request arrives."""
-        return max(1, self.steps - self.passed)
+        """Steps until prompts begin, or do not any more, if no request arrives."""
+        counts = self.polls or self.ranks > 1 or self.closed
+        return max(1, self.steps - self.passed) if counts else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,7 @@ from astrarium.cost.interval import SHARE, Interval
 from astrarium.design import Design
 from astrarium.workload.inference.config import Inference
 
-__all__ = ["tpot_interval"]
+__all__ = ["tpot_interval", "widest_interval"]
 
 
 def tpot_interval(design: Design) -> Interval:
@@ -37,6 +38,12 @@ def tpot_interval(design: Design) -> Interval:
     known = any(_model(name) == design.workload.model for name in row["models"])
     return Interval(stack, ", ".join(row["devices"]), rows, float(row["low"]), float(row["high"]), SHARE, of=of,
                     extrapolated=() if known else (f"no row is of this model, but of {', '.join(row['models'])}",))
+
+
+def widest_interval(designs: Sequence[Design]) -> Interval:
+    """The interval of TPOT of a fleet: the widest one of its designs, an unvalidated one if there is any."""
+    return max(map(tpot_interval, designs), key=lambda each: (not each.known, not each.validated,
+                                                           (each.high or 0.0) - (each.low or 0.0)))
 
 
 @cache

@@ -8,58 +8,39 @@ the cache is full, or until a request arrives that might be admitted.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
 from astrarium.errors import InputError, InternalError
+from astrarium.serving.fleet import Fleet, Instance
+from astrarium.serving.health import DOWN, READY, Health
 from astrarium.serving.job import Job
-from astrarium.serving.links import Transfer
-from astrarium.serving.outcome import Served
+from astrarium.serving.outcome import InstanceRun, Served
 from astrarium.serving.record import Gaps, Watch
 from astrarium.serving.requests import Requests
-from astrarium.serving.routing import fewest, routed
-from astrarium.serving.scheduler import Scheduler
+from astrarium.serving.routing import Router, fewest
 from astrarium.serving.server import CLOCK, Server
 
-__all__ = ["Fleet", "Told", "run"]
+__all__ = ["Told", "run"]
 
 I64 = npt.NDArray[np.int64]
 Told = Callable[[int, int, int], None]      # requests answered, of how many, simulated time in ps
-STEP, HANDED, LOADED, COME = range(4)       # in this order at one instant
+STEP, HANDED, LOADED, COME = 0, 1, 2, READY + 1     # in this order at one instant, and changes before who comes
 MOST = 4096         # steps at a time
 
 
-class Fleet(Struct, frozen=True):
-    """Servers that take requests, and, where prefill and decode are apart, those that decode: `transfer(front, back,
-    tokens, now)` is then the time in ps in which a cache gets from one to the other; the first token, which prefill
-    gives, goes with it. `offset` ps between a token's step and the client. `npus` of all servers; `notes`:
-    settings that do nothing.
-
-    A request goes to a server by the policy's routing; its cache to the one with the fewest requests.
-    """
-
-    front: Sequence[Server]
-    back: Sequence[Server] = ()
-    transfer: Transfer = lambda front, back, tokens, now: 0
-    offset: int = 0
-    npus: int = 1
-    notes: Sequence[str] = ()
-
-    @property
-    def servers(self) -> tuple[Server, ...]:
-        """All of them."""
-        return (*self.front, *self.back)
-
-
 class _Run(Struct):
-    """Who has come, and what has happened so far. `events`: (time, kind, order, server or request, job)."""
+    """Who has come, and what has happened so far. `events`: (time, kind, order, server or instance or request, job).
+    `parked`: requests that wait for an instance to be up."""
 
     requests: Requests
     fleet: Fleet
     servers: tuple[Server, ...]
+    router: Router
+    health: Health
     times: dict[str, I64]
     single: bool            # every step on its own
     gaps: Gaps = field(default_factory=Gaps)
@@ -69,12 +50,10 @@ class _Run(Struct):
     roots: list[int] = field(default_factory=list)
     come: int = 0           # of the roots
     users: int = 0          # of a closed loop, at work
-    entered: int = 0
+    parked: list[Job] = field(default_factory=list)
     answered: int = 0
     order: int = 0
-    steps: int = 0
-    busy: int = 0
-    tokens: int = 0
+    wasted: int = 0         # tokens of answers that began again
 
     def push(self, time: int, kind: int, number: int, job: Job | None = None) -> int:
         """Something that will end at `time`; its order."""
@@ -111,15 +90,23 @@ class _Run(Struct):
         self.times["arrival"][number] = arrival
         prompt, output = int(requests.prompt[number]), int(requests.output[number])
         segments, told = requests.segments(number)
-        job = Job(number, prompt, output, prompt, segments, told, requests.priority_of(number), came=now)
-        place = routed(self.fleet.front, job, self.entered)
-        self.entered += 1
+        self._route(Job(number, prompt, output, prompt, segments, told, requests.priority_of(number), came=now), now)
+
+    def _route(self, job: Job, now: int) -> None:
+        place = self.router.place(job, now)
+        if place is None:
+            self.parked.append(job)
+            return
         scheduler = self.servers[place].scheduler
         empty = not scheduler.waiting
-        scheduler.add(job, prompt if self.fleet.back else prompt + output - 1)
+        scheduler.add(job, job.todo if self._at(place).back else job.prompt + job.output - 1)
         self.touched.add(place)
         if empty or scheduler.policy.priorities or scheduler.gate is not None:
             self._cut(place, now)
+
+    def _at(self, place: int) -> Instance:
+        """The instance that a server is in."""
+        return self.fleet.instances[self.router.owner[place]]
 
     def _cut(self, place: int, now: int) -> None:
         server = self.servers[place]
@@ -154,7 +141,7 @@ class _Run(Struct):
         coming = self.next_arrival() - now
         if coming >= CLOCK - now or not server.pace:
             return MOST
-        return min(MOST, len(self.fleet.front) * (coming // server.pace + 2))
+        return min(MOST, len(self.router.open) * (coming // server.pace + 2))
 
     def end(self, now: int) -> None:
         """Everything that ends now."""
@@ -162,6 +149,9 @@ class _Run(Struct):
             _, kind, order, number, job = heapq.heappop(self.events)
             if kind == COME:
                 self._enter(number, now, now) if number >= 0 else self._leave()
+                continue
+            if DOWN <= kind <= READY:
+                self._changed(kind, order, number, now)
                 continue
             server = self.servers[number]
             if kind == STEP:
@@ -180,7 +170,7 @@ class _Run(Struct):
             server.scheduler.loaded(job)
         else:
             server.scheduler.let_go(job)
-            self.times["first"][job.number] = now + self.fleet.offset
+            self._given(job, number, now)
             moved = Job(job.number, job.prompt, job.output, job.todo, job.segments, job.told, job.priority,
                         done=job.done, generated=job.generated, last=now, came=now)
             target = self.servers[job.target].scheduler
@@ -196,16 +186,16 @@ class _Run(Struct):
         server.begun = server.start if ends is None or len(ends) < 2 else int(ends[-2])
         server.step, server.ends, server.ended = None, None, now
         scheduler, steps = server.scheduler, 1 if ends is None else len(ends)
-        self.steps, self.busy = self.steps + steps, self.busy + now - server.start
+        server.steps, server.busy = server.steps + steps, server.busy + now - server.start
         if step.decode:
             self._decoded(server, now if ends is None else int(ends[0]), ends, steps)
             for job in scheduler.batch.finished():
-                self._answered(job, scheduler, now)
+                self._answered(job, place, now)
         for job, tokens in step.prompts:
-            self.tokens += tokens
+            server.tokens += tokens
             job.done += tokens
             if job.done == job.todo:
-                self._first(job, place, scheduler, now)
+                self._first(job, place, now)
 
     def _decoded(self, server: Server, first: int, ends: I64 | None, steps: int) -> None:
         batch, gaps = server.scheduler.batch, self.gaps
@@ -220,38 +210,47 @@ class _Run(Struct):
         else:
             server.pace = first - server.start
         batch.last = first if ends is None else int(ends[-1])
-        self.tokens += steps * batch.count * (1 + batch.guesses)
+        server.tokens += steps * batch.count * (1 + batch.guesses)
         given = server.scheduler.advance(steps)
         if given > steps * batch.count:
             gaps.add(batch.last, 0, given - steps * batch.count)
 
-    def _first(self, job: Job, place: int, scheduler: Scheduler, now: int) -> None:
+    def _first(self, job: Job, place: int, now: int) -> None:
         """A prompt is done, and has given a token."""
+        instance, scheduler = self._at(place), self.servers[place].scheduler
         scheduler.prompt_done(job)
         job.generated += 1
         if job.generated == 1:
-            self.times["first"][job.number] = now + self.fleet.offset
             self.times["cached"][job.number] = job.cached or 0
-        else:
-            self.gaps.add(now, now - job.last, 1)
-        job.last = now
-        if job.generated == job.output:
-            self._answered(job, scheduler, now)
-        elif self.fleet.back and place < len(self.fleet.front):
+        front = place - self.router.first[self.router.owner[place]]
+        if job.generated < job.output and instance.links is not None and front < len(instance.front):
             self.times["preempted"][job.number] += job.preempted
             scheduler.hand_over(job)
-            job.target = len(self.fleet.front) + fewest(self.fleet.back)
+            back = fewest(instance.back)
+            job.target = place - front + len(instance.front) + back
             self.servers[job.target].scheduler.handing += 1
-            time = self.fleet.transfer(place, job.target - len(self.fleet.front), job.done, now)
-            self.push(now + time, HANDED, place, job)
+            self.push(now + instance.links.of(front, back, job.done, now), HANDED, place, job)
+            return
+        self._given(job, place, now)
+        if job.generated == job.output:
+            self._answered(job, place, now)
         else:
             scheduler.batch.join(job)
 
-    def _answered(self, job: Job, scheduler: Scheduler, now: int) -> None:
-        number, client = job.number, now + self.fleet.offset
+    def _given(self, job: Job, place: int, now: int) -> None:
+        """The token that a prompt gave is on its way to the client."""
+        if job.generated == 1:
+            self.times["first"][job.number] = now + self._at(place).offset
+        else:
+            self.gaps.add(now, now - job.last, 1)
+        job.last = now
+
+    def _answered(self, job: Job, place: int, now: int) -> None:
+        number, client = job.number, now + self._at(place).offset
         self.times["finish"][number] = client
         self.times["preempted"][number] += job.preempted
-        scheduler.finish(job)
+        self.times["instance"][number] = self.router.owner[place]
+        self.servers[place].scheduler.finish(job)
         self.answered += 1
         next_turn = self.requests.next_turn(number)
         if next_turn is not None:
@@ -261,6 +260,61 @@ class _Run(Struct):
                 self._leave()
             else:
                 self.push(client, COME, -1)
+
+    def _changed(self, kind: int, order: int, number: int, now: int) -> None:
+        """An instance goes down, begins to start, or is up."""
+        up = self.health.change(kind, order, number, now, self.push)
+        if up is None:
+            return
+        self.router.allow(self.health.up)
+        if not up:
+            self._lose(number, now)
+        parked, self.parked = self.parked, []
+        for job in parked:
+            self._route(job, now)
+
+    def _lose(self, number: int, now: int) -> None:
+        """An instance is down: its caches are lost, and its requests go to others, in order of their numbers."""
+        first = self.router.first[number]
+        places = range(first, first + len(self.fleet.instances[number].servers))
+        lost, kept = list[Job](), []
+        for event in self.events:
+            job = event[4]
+            if job is None or event[3] not in places:
+                kept.append(event)
+                continue
+            job.generated -= event[1] == HANDED         # its token was on the way with the cache
+            lost.append(job)
+        heapq.heapify(kept)
+        self.events = kept
+        for place in places:
+            self._interrupt(self.servers[place], now)
+            lost += self.servers[place].scheduler.lose()
+        for job in sorted(lost, key=lambda each: each.number):
+            self._again(job, now)
+
+    def _interrupt(self, server: Server, now: int) -> None:
+        """Steps in a row that are over count; the one in progress gives nothing."""
+        ends = server.ends
+        if ends is not None and (over := int(np.searchsorted(ends, now, side="right"))):
+            server.steps += over
+            self._decoded(server, int(ends[0]), ends[:over], over)
+        if server.step is not None:
+            server.busy += now - server.start
+        server.step, server.ends, server.pace, server.event, server.ended = None, None, 0, 0, -1
+
+    def _again(self, job: Job, now: int) -> None:
+        """A request that was lost begins again, or goes on from the tokens that it was given."""
+        number = job.number
+        fresh = Job(number, job.prompt, job.output, job.prompt, job.segments, job.told, job.priority, came=now)
+        if self.fleet.migrate:
+            fresh.todo, fresh.generated, fresh.last = job.prompt + job.generated, job.generated, job.last
+            fresh.cached = job.cached if job.generated else None
+        else:
+            self.wasted += job.generated
+        self.times["preempted"][number] += job.preempted
+        self.times["retried"][number] += 1
+        self._route(fresh, now)
 
     def sample(self, now: int) -> None:
         """Write down, if it is time, what holds until the next event."""
@@ -278,9 +332,13 @@ class _Run(Struct):
 def run(requests: Requests, fleet: Fleet, progress: Told | None = None, *, single: bool = False) -> Served:
     """Answer every request; `progress`: see `serve`; `single`: take every step on its own (the oracle of the jumps).
     Raises InputError for a request that cannot run at all, and beyond the clock's range."""
-    names = ("arrival", "first", "finish", "preempted", "cached")
-    state = _Run(requests, fleet, fleet.servers, {name: np.zeros(len(requests), np.int64) for name in names}, single)
+    names = ("arrival", "first", "finish", "preempted", "cached", "instance", "retried")
+    servers = fleet.servers
+    state = _Run(requests, fleet, servers, Router(fleet.instances, servers), Health(fleet),
+                 {name: np.zeros(len(requests), np.int64) for name in names}, single)
     state.roots = requests.roots()
+    state.router.allow(state.health.up)
+    state.health.prepare(state.push)
     now = 0
     while state.answered < len(requests):
         state.end(now)
@@ -292,17 +350,27 @@ def run(requests: Requests, fleet: Fleet, progress: Told | None = None, *, singl
         if state.answered < len(requests):
             now = min(state.next_arrival(), state.events[0][0] if state.events else CLOCK)
             if now == CLOCK:
+                if state.parked:
+                    raise InputError("changes", f"no instance is up, and {len(state.parked):,} requests wait",
+                                     expected="an instance that starts: {instance: 0, at: 60 s, up: true}")
                 raise InternalError("requests wait for each other")
-    return _served(state)
+    return _served(state, now)
 
 
-def _served(state: _Run) -> Served:
-    requests, times, servers = state.requests, state.times, state.servers
+def _served(state: _Run, now: int) -> Served:
+    requests, times, servers, fleet = state.requests, state.times, state.servers, state.fleet
     gaps = state.gaps.table()
+    parts = [InstanceRun(each.member, each.npus, len(each.servers), sum(server.steps for server in each.servers),
+                         sum(server.busy for server in each.servers), sum(server.tokens for server in each.servers),
+                         sum(server.scheduler.preemptions for server in each.servers), state.health.failed[number],
+                         state.health.down(number, now), each.startup, each.links.busiest if each.links else 0)
+             for number, each in enumerate(fleet.instances)]
+    steps, busy, tokens, preemptions = (sum(getattr(part, name) for part in parts)
+                                        for name in ("steps", "busy", "tokens", "preemptions"))
     return Served(times["arrival"], times["first"], times["finish"], requests.prompt, requests.output,
-                  times["preempted"], *gaps, state.steps, state.busy, state.tokens,
-                  sum(server.scheduler.preemptions for server in servers), len(servers),
+                  times["preempted"], *gaps, steps, busy, tokens, preemptions, len(servers),
                   times["cached"], state.watch.table(), sum(server.scheduler.cache.total for server in servers),
-                  requests.group, requests.groups, requests.concurrency is not None, state.fleet.npus,
+                  requests.group, requests.groups, requests.concurrency is not None, fleet.npus,
                   "; ".join(dict.fromkeys(server.times.how for server in servers)),
-                  None if requests.turns is None else requests.turns.session, (*requests.notes, *state.fleet.notes))
+                  None if requests.turns is None else requests.turns.session, (*requests.notes, *fleet.notes),
+                  times["instance"], times["retried"], parts, state.wasted)

@@ -13,7 +13,7 @@ from astrarium.registry import printed
 from astrarium.serving.policy import Objective
 from astrarium.serving.steady import Window, falls_behind, fewest_steady, steady_window
 
-__all__ = ["PERCENTILES", "PS", "Served", "figures", "mean_of", "percentiles"]
+__all__ = ["PERCENTILES", "PS", "InstanceRun", "Served", "figures", "mean_of", "percentiles"]
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -24,6 +24,24 @@ PS = 1e12
 PERCENTILES = (50, 90, 99)
 
 
+class InstanceRun(Struct, frozen=True):
+    """What an instance did: `member`, its entry of the fleet; `steps`, in which its `servers` were `busy` ps in all,
+    with `tokens`; how often it `failed`, for how many ps it was `down` after it had been up, and the `startup` ps of
+    each start; ps in which the busiest link of its caches was `linked`."""
+
+    member: int
+    npus: int
+    servers: int
+    steps: int
+    busy: int
+    tokens: int
+    preemptions: int
+    failed: int = 0
+    down: int = 0
+    startup: int = 0
+    linked: int = 0
+
+
 class Served(Struct, frozen=True, eq=False, dict=True):
     """Times in ps [requests]: `arrival`, `first` token, `finish`; tokens of `prompt` and `output`, and how many of the
     prompt were `cached`; how often each was `preempted`. Gaps between successive tokens of a request [entries]: when
@@ -31,7 +49,9 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     all `servers`, `busy` ps in all, with `tokens` going through the model. `samples` [., 4]: time in ps, requests
     waiting, requests running, cache blocks in use of `blocks` in all. `group` of each request into `groups`. `closed`:
     whether requests wait for answers. `npus` of all servers. `how`: where step times come from, in words. `session`:
-    the conversation of each request, where there are any. `notes`: what to know of requests and settings."""
+    the conversation of each request, where there are any. `notes`: what to know of requests and settings. `instance`
+    of the fleet that answered each request, and how often it was `retried` because one went down; then `wasted` tokens
+    were given in vain. `parts`: what each instance did."""
 
     arrival: I64
     first: I64
@@ -57,6 +77,10 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     how: str = ""
     session: I64 | None = None
     notes: Sequence[str] = ()
+    instance: I64 | None = None
+    retried: I64 | None = None
+    parts: Sequence[InstanceRun] = ()
+    wasted: int = 0
 
     def __str__(self) -> str:
         """The tables of the command line."""

@@ -77,9 +77,13 @@ class Policy(Config, frozen=True, kw_only=True):
                                                              "swap: to the first tier and back.")] = "recompute"
     priorities: Annotated[bool, Knob("Whether requests are ordered by priority (smaller first), then by arrival.")
                           ] = False
-    routing: Annotated[Literal["fewest", "round_robin", "prefix"], Knob(
-        "Which of several servers a request goes to: with the fewest requests; in turn; or with the fewest blocks to "
-        "compute and in use (NVIDIA Dynamo's KV router).")] = "fewest"
+    routing: Annotated[Literal["fewest", "round_robin", "prefix", "cache_aware"], Knob(
+        "Which of several servers a request goes to: with the fewest requests; in turn; with the fewest blocks to "
+        "compute and in use (NVIDIA Dynamo's KV router); or which was sent the longest prefix of its prompt "
+        "(the default of SGLang's gateway and vLLM's router). One router over all instances of a fleet.")] = "fewest"
+    migrate: Annotated[bool, Knob("Whether requests of an instance that goes down keep their tokens, and compute their "
+                                  "cache again elsewhere (NVIDIA Dynamo's request migration); else they begin again.")
+                       ] = False
     seed: Annotated[int, Knob("Seed of the acceptance of guesses in speculation (NumPy's PCG64).", ge=0,
                                 lt=2**63)] = 0
     overhead: Annotated[Time, Knob("Host time between two steps: scheduling, sampling, launch. None is assumed.")

@@ -7,7 +7,7 @@ it on one kind of token: it is not divided between prompts and answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from astrarium.cost.capital import dollars
 from astrarium.cost.rates import RATES, Rate
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.serving.outcome import Served
+from astrarium.serving.outcome import PS, Served
 
 __all__ = ["PER", "SHOWN", "Prices", "amounts", "prices_of"]
 
@@ -45,24 +45,30 @@ class Prices(Struct, frozen=True):
         return {f"{name}_{key}": value for name, each in self.amounts.items() for key, value in each.items()}
 
 
-def amounts(name: str, rate: Rate, served: Served) -> Mapping[str, float]:
-    """US dollars, J or kg of CO2 of 10^6 output tokens, of 10^6 tokens of prompts, of a request."""
-    second = rate.value(SECOND, SECOND * min(1.0, served.busy_share)) * (KWH if name == "energy" else 1.0)
-    rates = served.rates(served.window)
-    return {key: float(second / rates[each]) * (MEGA if "mega" in key else 1.0)
-            for key, each in PER.items() if rates[each]}
+def amounts(name: str, rates: Sequence[Rate], served: Served) -> Mapping[str, float]:
+    """US dollars, J or kg of CO2 of 10^6 output tokens, of 10^6 tokens of prompts, of a request. `rates` of each entry
+    of the fleet: its instances count for the whole time, those that are down or not there yet as idle ones."""
+    busy = [part.busy / PS / served.span / part.servers for part in served.parts]
+    second = sum(rates[part.member].value(SECOND, SECOND * min(1.0, share))
+                 for part, share in zip(served.parts, busy, strict=True)) * (KWH if name == "energy" else 1.0)
+    per = served.rates(served.window)
+    return {key: float(second / per[each]) * (MEGA if "mega" in key else 1.0)
+            for key, each in PER.items() if per[each]}
 
 
-def prices_of(design: Design, served: Served) -> Prices:
-    """The amounts that are known, with the catalog's prices where the design has none."""
-    priced, assumed = with_prices(design)
+def prices_of(designs: Sequence[Design], served: Served) -> Prices:
+    """The amounts that are known, with the catalog's prices where a design has none. `designs`: of each entry of the
+    fleet."""
+    priced = [with_prices(design) for design in designs]
+    assumed = [text for _, texts in priced for text in texts]
     found, unknown = dict[str, Mapping[str, float]](), dict[str, str]()
     for name, rate_of in RATES.items():
         try:
-            found[name] = amounts(name, rate_of(priced, name), served)
+            found[name] = amounts(name, [rate_of(design, name) for design, _ in priced], served)
         except InputError as error:
             unknown[name] = str(error)
-    host = priced.cost.host if "cost" in found else None
-    if host is not None and part(host).npus > priced.network.npus:
-        assumed = (*assumed, f"a whole {host}: {priced.network.npus} of its {part(host).npus} NPUs serve")
-    return Prices(found, assumed if found else (), unknown)
+    for design in (design for design, _ in priced if "cost" in found):
+        host = design.cost.host
+        if host is not None and part(host).npus > design.network.npus:
+            assumed.append(f"a whole {host}: {design.network.npus} of its {part(host).npus} NPUs serve")
+    return Prices(found, tuple(dict.fromkeys(assumed)) if found else (), unknown)

@@ -93,13 +93,18 @@ class Scheduler(Struct):
 
     def advance(self, steps: int) -> int:
         """The batch has made `steps` steps; tokens that they gave."""
-        need = self.batch.need(steps)
-        self.cache.claim(need - self.taken)
-        self.growth -= need - self.taken
+        self.claim(steps)
         self.taken = 0
         if self.gate is not None:
             self.gate.advance(steps)
         return self.batch.advance(steps)
+
+    def claim(self, steps: int) -> None:
+        """Take the blocks of the next steps of the batch, as far as they are not taken."""
+        more = self.batch.need(steps) - self.taken
+        self.cache.claim(more)
+        self.growth -= more
+        self.taken += more
 
     def steps(self) -> int:
         """How many steps the batch can make before somebody is answered, has to give way, or has waited long enough for
@@ -132,6 +137,24 @@ class Scheduler(Struct):
         """The job's cache has been read from a tier."""
         self.loading -= 1
         self.running[job.number] = self.prompts[job.number] = job
+
+    def lose(self) -> list[Job]:
+        """Everything is lost but what tiers hold that all servers share; the jobs, those that decoded brought up to
+        date. Jobs whose cache is on its way are not among them."""
+        for job in self.running.values():
+            if job.joined >= 0:
+                self.batch.leave(job)
+        lost = [*self.running.values(), *(job for _, _, job in self.waiting)]
+        self.cache.clear([tier.shared for tier in self.policy.tiers])
+        self.waiting.clear()
+        self.running.clear()
+        self.prompts.clear()
+        self.loads.clear()
+        self.queued = self.loading = self.handing = self.growth = self.taken = 0
+        self.early = False
+        if self.gate is not None:
+            self.gate.clear()
+        return lost
 
     def _wait(self, job: Job) -> None:
         heapq.heappush(self.waiting, (job.priority, job.order, job))
@@ -176,9 +199,8 @@ class Scheduler(Struct):
         gives way where they are too few."""
         while self.batch.count and self.batch.need() > self.cache.free:
             self._preempt()
-        self.taken = self.batch.need() if self.batch.count else 0
-        self.cache.claim(self.taken)
-        self.growth -= self.taken
+        if self.batch.count:
+            self.claim(1)
 
     def _preempt(self) -> None:
         """A job gives way and computes everything again, or has its cache moved to the host and back."""

@@ -66,7 +66,8 @@ class Server(Struct):
     """A scheduler, how long its steps take, and the step that it is at; as many steps of the batch alone as nothing
     comes between, with `ends` of each in ps (then `step.prompts` is empty). `event`: the one with which they end.
     `pace`: what its last step took, ps; `begun`: when that one began, and `ended` when it ended. `log`: where steps are
-    written down, if every step is taken on its own."""
+    written down, if every step is taken on its own. So far the server was `busy` for as many ps, in `steps` with
+    `tokens`."""
 
     scheduler: Scheduler
     times: StepTimes
@@ -78,6 +79,9 @@ class Server(Struct):
     event: int = 0
     begun: int = 0
     ended: int = -1
+    steps: int = 0
+    busy: int = 0
+    tokens: int = 0
     log: Log | None = None
 
     def begin(self, step: Step, now: int, most: int) -> int:
@@ -109,6 +113,11 @@ class Server(Struct):
             shape = Shape(count, int(batch.contexts(1)[0]) if batch.draw else batch.context, (), pad)
             self.log.note(shape, step, self.scheduler.running, now, int(self.ends[-1]))
         return int(self.ends[-1])
+
+    def settle(self, now: int) -> None:
+        """Take the cache blocks of all steps in a row that have begun before `now`, as if each had been on its own."""
+        if self.ends is not None:
+            self.scheduler.claim(min(len(self.ends), int(np.searchsorted(self.ends, now)) + 1))
 
     def known(self, now: int) -> int:
         """Until when a request must have come to be in a step that begins now: ps."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,9 +13,9 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.serving.batch import Batch
 from astrarium.serving.cache import Blocks, Store
+from astrarium.serving.fleet import Fleet, Instance
 from astrarium.serving.gate import Gate
 from astrarium.serving.links import Links
-from astrarium.serving.loop import Fleet
 from astrarium.serving.policy import Buckets, Policy, Tier
 from astrarium.serving.scheduler import Scheduler
 from astrarium.serving.server import Server, costs_of
@@ -36,31 +35,51 @@ from astrarium.workload.inference.transfers import Shards
 __all__ = ["fleet_of"]
 
 
-def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> Fleet:
-    """The servers. The ranks of each are next to each other; ranks of dp that share experts are one server, and a
-    pipeline has as many servers as stages. Raises InputError for what is not served."""
-    work, offset = design.workload, round(float(policy.stream_offset) * 1000)
-    notes = tuple(refuse_or_note(design, policy))
+def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known, *, count: int = 1, member: int = 0,
+             startup: float = 0.0, load: float | None = None) -> Fleet:
+    """`count` instances of a design, new: nothing has come to them.
+
+    Ranks of a server are next to each other; ranks of dp that share experts are one server, and a pipeline has as many
+    servers as stages. An instance takes requests `startup` ns after its start, and (with `load`, bytes/ns) after it has
+    read its weights. `member`: their entry of the fleet. Raises InputError for what is not served.
+    """
+    work, notes = design.workload, tuple(refuse_or_note(design, policy))
+    offset = round(float(policy.stream_offset) * 1000)
     if isinstance(work, Inference):
-        front = _servers(design, _shards(work, 0), policy, buckets, known, work.speculation)
-        if buckets != Buckets() and all(server.times.how.startswith("steps from tables") for server in front):
-            notes = (*notes, "buckets: do nothing, since step times come from tables")
-        return Fleet(front, offset=offset, npus=work.ranks, notes=notes)
-    if not isinstance(work, Disaggregated):
+        pools = [_shards(work, 0)]
+        sides = [_maker(design, pools[0], policy, buckets, known, work.speculation)]
+    elif isinstance(work, Disaggregated):
+        if work.retrieval is not None:
+            raise InputError("workload.retrieval", "is not served", expected="no retrieval")
+        prefill, decode = work.phase("prefill"), work.phase("decode")
+        pools = [_shards(prefill, 0), _shards(decode, prefill.ranks)]
+        sides = [_maker(design, pools[0], policy, buckets, known),
+                 _maker(design, pools[1], policy, buckets, known, work.speculation)]
+    else:
         raise InputError("workload.source", f"{work.tag} is not served", expected="inference or disaggregated")
-    if work.retrieval is not None:
-        raise InputError("workload.retrieval", "is not served", expected="no retrieval")
-    prefill, decode = work.phase("prefill"), work.phase("decode")
-    fronts, backs = _shards(prefill, 0), _shards(decode, prefill.ranks)
-    links = _links(TransferTimes(design, fronts, backs, buckets, known))
-    return Fleet(_servers(design, fronts, policy, buckets, known),
-                 _servers(design, backs, policy, buckets, known, work.speculation),
-                 lambda front, back, tokens, now: links.of(front // prefill.pp, back // decode.pp, tokens, now), offset,
-                 work.ranks, notes)
+    start = round((startup + (_weights(pools) / load if load else 0.0)) * 1000)
+    instances = [Instance(sides[0](), sides[1]() if sides[1:] else (), _links(design, pools, buckets, known), offset,
+                          work.ranks, start, member) for _ in range(count)]
+    if buckets != Buckets() and instances[0].links is None and all(server.times.how.startswith("steps from tables")
+                                    for server in instances[0].servers):
+        notes = (*notes, "buckets: do nothing, since step times come from tables")
+    return Fleet(instances, notes=notes)
 
 
-def _links(times: TransferTimes) -> Links:
-    return Links(times.of, functools.cache(times.shares))
+def _weights(pools: Sequence[Sequence[Shards]]) -> float:
+    """Bytes of weights on all ranks."""
+    return sum(each.replica.weight_bytes(stage) * each.replica.mesh.ranks / each.replica.stages
+               for shards in pools for each in shards for stage in range(each.replica.stages))
+
+
+def _links(design: Design, pools: Sequence[Sequence[Shards]], buckets: Buckets, known: Known) -> Links | None:
+    """The links between two pools; a pipeline has as many servers as stages. None: of one pool."""
+    if len(pools) < 2:
+        return None
+    times = TransferTimes(design, pools[0], pools[1], buckets, known)
+    stages = [pool[0].replica.stages for pool in pools]
+    return Links(lambda front, back, tokens: times.of(front // stages[0], back // stages[1], tokens),
+                 lambda front, back: times.shares(front // stages[0], back // stages[1]))
 
 
 def _shards(work: Inference, start: int) -> list[Shards]:
@@ -80,8 +99,9 @@ def _drawn(speculation: Speculation, seed: int) -> Callable[[int], npt.NDArray[n
     return lambda steps: np.minimum(generator.geometric(missed, steps), most)
 
 
-def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: Buckets, known: Known,
-             speculation: Speculation | None = None) -> list[Server]:
+def _maker(design: Design, shards: Sequence[Shards], policy: Policy, buckets: Buckets, known: Known,
+           speculation: Speculation | None = None) -> Callable[[], list[Server]]:
+    """What makes the servers of an instance; those of all that it makes share the tiers that are `shared`."""
     if design.memory.capacity is None:
         raise InputError("memory.capacity", "is missing", expected="what bounds the cache")
     room = float(design.memory.capacity) * policy.memory_share
@@ -111,7 +131,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         times = times_of(design, each.replica, each.start, buckets, known, draft, guesses, pool=shards[0].start)
         return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs)
 
-    return [server(each) for each in shards for _ in range(stages)]
+    return lambda: [server(each) for each in shards for _ in range(stages)]
 
 
 def _used(policy: Policy, size: float, shares: bool) -> None:

@@ -37,7 +37,15 @@ def training(workload: Transformer, forms: Forms | None = None, placed: Placed |
 
 
 def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed | None = None) -> Recipe:
-    """What assembly needs: the model's pieces, where they go, and in which order they run."""
+    """What assembly needs: the model's pieces, where they go, and in which order they run. `forms` caches the last
+    ones."""
+    if forms is None:
+        return _recipe(workload, forms, placed)
+    found: Recipe = forms.recipes.get((workload, placed), lambda: _recipe(workload, forms, placed))
+    return found
+
+
+def _recipe(workload: Transformer, forms: Forms | None, placed: Placed | None) -> Recipe:
     mesh = workload.mesh
     pieces = model_pieces(_padded(workload), _options(workload, mesh), forms)
     sizes = sizes_of(workload.precision, workload.optimizer, workload.software.step)

@@ -117,8 +117,8 @@ class _Search(Struct):
         try:
             design = self.service.design(machine, engine)
             policy = self.service.policy(engine, design)
-            fleet = fleet_of(design, policy, Buckets(), known)
-            ceiling = pools or ceiling_of(self.service, fleet.front[0], fleet.offset / 1000)
+            one = fleet_of(design, policy, Buckets(), known).instances[0]
+            ceiling = pools or ceiling_of(self.service, one.front[0], one.offset / 1000)
         except InputError as error:
             kind = "memory" if error.path == "memory.capacity" else "unknown"
             no(kind, error.message.partition(", working memory")[0])

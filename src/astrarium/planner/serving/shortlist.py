@@ -15,6 +15,7 @@ from astrarium.planner.rules import Ruling
 from astrarium.planner.serving.explore import Lost, Trial
 from astrarium.planner.serving.goal import Goal
 from astrarium.planner.serving.prices import Price
+from astrarium.planner.serving.routed import Routed, routed
 from astrarium.planner.serving.service import Service
 from astrarium.registry import printed
 from astrarium.serving.find import Tried
@@ -108,7 +109,7 @@ class Line(Struct, frozen=True, dict=True):
                             or name in ("busy_share", "cache_use_most", "queue_most", "preemptions", "requests")}}
 
 
-class ServingPlan(Struct, frozen=True):
+class ServingPlan(Struct, frozen=True, dict=True):
     """`lines`, best first, at most `top`. `candidates` that the rules allow; `lost`: those not in the table;
     `simulated` streams; `assumed`: what the caller left open; `models`: which ones say how long steps take.
     `today`: the line of what the caller runs now."""
@@ -132,6 +133,11 @@ class ServingPlan(Struct, frozen=True):
     def best(self) -> Line:
         """The best engine."""
         return self.lines[0]
+
+    @cached_property
+    def routed(self) -> Routed | None:
+        """The best engine behind a router; served when it is first asked for."""
+        return routed(self.service, self.best.trial, self.best.engines)
 
     @property
     def reasons(self) -> Mapping[str, int]:
@@ -162,6 +168,9 @@ class ServingPlan(Struct, frozen=True):
                 "assumed": list(self.assumed), "models": list(self.models),
                 "today": None if self.today is None else self.today.plain,
                 "lines": [line.plain for line in self.lines],
+                "routed": None if self.routed is None else {
+                    "engines": self.routed.engines, "requests_per_s": self.routed.fewest,
+                    "requests_per_s_at_random": self.routed.at_random},
                 "lost": [{"engine": each.engine.plain, "device": each.device, "kind": each.kind, "why": each.why}
                          for each in self.lost],
                 "front": [{"line": place, "tokens_per_s_per_user": point.user, "tokens_per_s_per_npu": point.npu,

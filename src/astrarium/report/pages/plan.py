@@ -13,7 +13,7 @@ from astrarium.report.pages.intervals import interval_rows
 from astrarium.report.pages.page import Page
 from astrarium.report.pages.roofline import roofline_part
 from astrarium.report.pages.stages import SHOWN, memory_bars, memory_over_time, pipeline
-from astrarium.report.tables.shortlist import HEAD, changes, counted, intervals, money, remarks, row_of
+from astrarium.report.tables.shortlist import HEAD, changes, counted, intervals, money, remarks, row_of, single_changes
 from astrarium.simulate import simulate
 from astrarium.units import format_time
 from astrarium.workload.transformer import Transformer
@@ -43,7 +43,7 @@ def _lines(found: Shortlist) -> list[tuple[str, Line]]:
 def _layouts(found: Shortlist) -> Iterator[str]:
     several = len({line.device for line in found.lines}) > 1 or len(found.counts) > 1
     yield "<h2>Layouts, the " + ("fastest" if found.objective.name == "time" else "best") + " first</h2>"
-    yield table(HEAD, [row_of(place, line, several) for place, line in _lines(found)])
+    yield table(HEAD, [row_of(place, line, several, found.factor) for place, line in _lines(found)])
     if any(line.figures for line in found.lines):
         prices = money(found)
         yield table(prices.head, prices.rows)
@@ -52,6 +52,9 @@ def _layouts(found: Shortlist) -> Iterator[str]:
     yield from map(note, within.title.splitlines())
     yield from interval_rows(_lines(found))
     yield table(within.head, within.rows) if within.rows else ""
+    if found.today is not None and found.measured is not None:
+        single = single_changes(found.today, found)
+        yield f"<p>{escape(single.title)}</p>" + (table(single.head, single.rows) if single.rows else "")
     if found.today is not None:
         changed = changes(found.today, found)
         yield f"<p>{escape(changed.title)}</p>" + (table(changed.head, changed.rows) if changed.rows else "")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.cost.interval import Interval
+from astrarium.report.tables.serving_fleet import fleet_lines
 from astrarium.report.tables.table import Table
 from astrarium.serving import LONGER, Objective, Policy, Served
 from astrarium.serving.outcome import PERCENTILES, PS, mean_of, percentiles
@@ -43,7 +44,7 @@ def serving_tables(served: Served, objective: Objective, title: str) -> Iterator
               + user),
              ("steps", f"{served.steps:,}", f"{served.tokens / max(1, served.steps):,.4g} tokens each; busy "
               f"{100 * served.busy_share:.1f} % of the time"),
-             ("step times", "", served.how), ("preemptions", f"{served.preemptions:,}", "")]
+             ("step times", "", served.how), ("preemptions", f"{served.preemptions:,}", ""), *fleet_lines(served)]
     if objective != Objective():
         good = int((served.good(objective) & served.within(window)).sum())
         lines.append(("good requests", f"{good:,}",
@@ -156,19 +157,23 @@ def _around(served: Served, within: Interval) -> tuple[float, float] | None:
 def written_requests(served: Served) -> str:
     """CSV: a line for each request."""
     cached = np.zeros(len(served.prompt), np.int64) if served.cached is None else served.cached
-    head = "request,arrival_s,prompt,output,cached,preempted,ttft_ms,tpot_ms,latency_ms,group\n"
+    head = "request,arrival_s,prompt,output,cached,preempted,ttft_ms,tpot_ms,latency_ms,group"
+    fleet = [] if len(served.parts) < 2 or served.instance is None or served.retried is None else [
+        ("instance", served.instance.tolist()), ("retried", served.retried.tolist())]
+    head = ",".join([head, *(name for name, _ in fleet)]) + "\n"
     groups = [""] * len(cached) if served.group is None else [served.groups[each] if each >= 0 else ""
                                                               for each in served.group.tolist()]
     columns = ((served.arrival - served.arrival.min()).tolist(), served.prompt.tolist(), served.output.tolist(),
                cached.tolist(), served.preempted.tolist(), served.ttft.tolist(), served.tpot.tolist(),
-               served.latency.tolist(), groups)
+               served.latency.tolist(), groups, *(values for _, values in fleet))
     text = io.StringIO(head)
     text.seek(0, io.SEEK_END)
     writer = csv.writer(text, lineterminator="\n")
-    for number, (arrival, *counts, ttft, tpot, latency, group) in enumerate(zip(*columns, strict=True)):
+    for number, row in enumerate(zip(*columns, strict=True)):
+        (arrival, *counts, ttft, tpot, latency, group), rest = row[:9], row[9:]
         per_token = "" if math.isnan(tpot) else f"{tpot / 1e9:.6f}"
         writer.writerow((number, f"{arrival / PS:.9f}", *counts, f"{ttft / 1e9:.6f}", per_token,
-                         f"{latency / 1e9:.6f}", group))
+                         f"{latency / 1e9:.6f}", group, *rest))
     return text.getvalue()
 
 

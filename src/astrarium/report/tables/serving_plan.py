@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from astrarium.planner.serving.explore import Lost, Trial
 from astrarium.planner.serving.goal import Goal
+from astrarium.planner.serving.routed import Routed
 from astrarium.planner.serving.shortlist import Line, ServingPlan
 from astrarium.report.tables.interval import interval_remarks
 from astrarium.report.tables.table import Table
@@ -57,6 +58,8 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
     rows = [row_of(place, line, found) for place, line in every]
     yield Table(title, "<<<" + ">" * (len(head_of(found)) - 3), rows, head_of(found))
     yield _spans(every, found)
+    if found.routed is not None:
+        yield Table(_routed(found.routed, found.goal, found.best.trial.candidate.engine.npus), "", ())
     lost = [(place, line.lost) for place, line in every if line.lost]
     if lost:
         yield Table("beside 1", "<<", lost)
@@ -85,6 +88,15 @@ def _spans(every: Sequence[tuple[str, Line]], found: ServingPlan) -> Table:
         return Table("\n".join(about), "", ())
     rows = [(place, _span(line, found.goal), "undecided against 1" if line.tie else "") for place, line in every]
     return Table("\n".join(about), "<<<", rows)
+
+
+def _routed(routed: Routed, goal: Goal, npus: int) -> str:
+    """What a router gives, and how many NPUs it needs."""
+    text = (f"behind a router, each request to the engine with the fewest: {routed.fewest:,.4g} requests/s of "
+            f"{routed.engines} engines of line 1; with shares at random, as above, {routed.at_random:,.4g}")
+    if goal.rate is None:
+        return text
+    return f"{text}; then {goal.engines(npus, routed.fewest / routed.engines) * npus:,} GPUs are enough"
 
 
 def _span(line: Line, goal: Goal) -> str:

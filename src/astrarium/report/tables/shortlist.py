@@ -13,11 +13,13 @@ from astrarium.report.tables.interval import interval_remarks, span
 from astrarium.report.tables.table import Table
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["HEAD", "candidates", "changes", "first_table", "intervals", "remarks", "row_of", "shortlist_tables"]
+__all__ = ["HEAD", "candidates", "changes", "first_table", "intervals", "remarks", "row_of", "shortlist_tables",
+           "single_changes"]
 
 SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "10^12 tokens", "cost_per_hour": "hour",
          "training_cost": "training run", "capital_cost": "bought for", "power_peak": "power at most",
          "energy_per_tera_tokens": "energy of 10^12", "carbon_per_tera_tokens": "CO2 of 10^12"}
+SHOWN = 8       # changes of one part
 HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "exposed comm", "bubble")
 
 
@@ -29,9 +31,9 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
         f"with {text}" for text in found.models) + " (to change: --compute, --collectives, --stack)"
     if found.objective.name != "time":
         title += f"\nby {found.objective.name} of 10^12 tokens, least first"
-    rows = [row_of(str(place), line, several) for place, line in enumerate(found.lines, 1)]
+    rows = [row_of(str(place), line, several, found.factor) for place, line in enumerate(found.lines, 1)]
     if found.today is not None:
-        rows.append(row_of("now", found.today, several))
+        rows.append(row_of("now", found.today, several, found.factor))
     yield Table(title, "<<" + ">" * (len(HEAD) - 2), rows, HEAD)
     if any(line.figures for line in found.lines):
         yield money(found)
@@ -44,6 +46,8 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     if lost:
         yield Table("slower than 1 by (parts of a step, mean over NPUs, in % of the step of 1)"
                     if found.objective.name == "time" else "more than 1 by", "<<", lost)
+    if found.today is not None and found.measured is not None:
+        yield single_changes(found.today, found)
     if found.today is not None:
         yield changes(found.today, found)
     yield Table("\n".join(remarks(found)), "", ())
@@ -82,9 +86,10 @@ def intervals(found: Shortlist) -> Table:
     an interval."""
     every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
     every += [] if found.today is None else [("now", found.today)]
-    about = interval_remarks(line.within for _, line in every)
+    about: list[str] = list(interval_remarks(line.within for _, line in every))
     if not any(line.within.known for _, line in every):
         return Table("\n".join(about), "", ())
+    about = [*about, "of predictions, without the measured step"] if found.measured is not None else about
     rows = [(place, *_spans(line), _about(line)) for place, line in every]
     return Table("\n".join(about), "<<<<<", rows, ("", "step", "MFU", "tok/s/NPU", ""))
 
@@ -109,15 +114,16 @@ def first_table(state: Progress) -> Table:
                  ("layout", "memory", "step"))
 
 
-def row_of(place: str, line: Line, several: bool) -> tuple[str, ...]:
-    """Cells of a line under HEAD; `several`: with count and name of the device."""
+def row_of(place: str, line: Line, several: bool, factor: float = 1.0) -> tuple[str, ...]:
+    """Cells of a line under HEAD; `several`: with count and name of the device; `factor`: measured over predicted
+    times."""
     parts = line.breakdown.mean
     exposed = sum(parts[axis] for axis in AXES)
     name = f"{line.npus:,} x {line.device}: {line.label}" if several else line.label
     tie = " =" if line.tie else ""
-    return (place + tie, name, f"{format_bytes(line.memory)} of {format_bytes(line.capacity)}", format_time(line.time),
-            _percent(line.mfu), f"{line.tokens:,.0f}", _percent(parts["recompute"] / line.time),
-            _percent(exposed / line.time), _percent(parts["bubble"] / line.time))
+    return (place + tie, name, f"{format_bytes(line.memory)} of {format_bytes(line.capacity)}",
+            format_time(line.time * factor), _percent(line.mfu / factor), f"{line.tokens / factor:,.0f}",
+            *(_percent(part / line.time) for part in (parts["recompute"], exposed, parts["bubble"])))
 
 
 def _percent(share: float) -> str:
@@ -134,6 +140,32 @@ def changes(today: Line, found: Shortlist) -> Table:
             " (it leaves less memory free than --reserve says)" if today.memory > today.room else ""
         return Table(f"no layout that was compared is faster than today's{why}", "", ())
     return Table(f"to change: {gain:.2f} x as fast", "<>>", rows, ("", "now", "1"))
+
+
+def single_changes(today: Line, found: Shortlist) -> Table:
+    """What one change of today's layout brings."""
+    measured = found.factor * today.time
+    title = (f"steps are scaled to what was measured: today {format_time(measured)}, predicted "
+             f"{format_time(today.time)} ({100 * (today.time / measured - 1):+.1f} %){_outside(today, measured)}\n")
+    if not found.changes:
+        return Table(f"{title}no change of one part of today's layout makes it faster", "", ())
+    rows = [(each.part, f"{each.before} to {each.after}", str(each.line.layout),
+             format_time(each.line.time * found.factor), f"{100 * (today.value / each.line.value - 1):+.1f} %",
+             f"{format_bytes(each.line.memory)} of {format_bytes(each.line.capacity)}")
+            for each in found.changes[:SHOWN]]
+    return Table(f"{title}one change at a time, by what it brings", "<<<>>>", rows,
+                 ("", "change", "layout", "step", "gain", "memory"))
+
+
+def _outside(today: Line, measured: float) -> str:
+    """What is said of a measured step outside the interval of today's prediction."""
+    around = today.within.around(today.time)
+    if around is None or around[0] <= measured <= around[1]:
+        return ""
+    slower = measured > around[1]
+    return (f"\nthat is outside the interval, {format_time(around[0])} to {format_time(around[1])}: " + (
+        "something costs time that the launch does not say (input, other software, slow links or GPUs), and no layout "
+        "changes that" if slower else "the launch or the device is another one than that of the measurement"))
 
 
 def remarks(found: Shortlist) -> Iterator[str]:

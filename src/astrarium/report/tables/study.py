@@ -120,9 +120,10 @@ def best_table(best: Sequence[Ranked], space: Space, goal: Goal) -> Iterator[Tab
         rows += [["  80 %", *around]] if any(around) else []
     if any(within.ties):
         rows.append(["ties with 1", *("yes" if each else "" for each in within.ties)])
-    for title, cells in (("peak memory", ["" if each.memory is None else format_bytes(each.memory) for each in best]),
-                         (best[0].cost_of.replace("_", " "), ["" if each.cost is None else f"${each.cost:,.0f}"
-                                                              for each in best])):
+    known = [("peak memory", ["" if each.memory is None else format_bytes(each.memory) for each in best])]
+    known += [(figure.replace("_", " "), [f"${each.cost or 0:,.0f}" if each.cost_of == figure else "" for each in best])
+              for figure in dict.fromkeys(each.cost_of for each in best) if figure]
+    for title, cells in known:
         if any(cells) and title.replace(" ", "_") not in objectives:
             rows.append([title, *cells])
     rows += [[name, *("" if value is None else str(_value(value)) for value in values)]

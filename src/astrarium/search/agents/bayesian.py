@@ -11,19 +11,20 @@ import numpy as np
 
 from astrarium.config import Knob
 from astrarium.search.agents.base import Agent, Batch, Merit, Merits, Options, Scale, Told, Values
-from astrarium.search.agents.gaussian import Floats, Model, Prediction, first_hyper, fit, log_cdf, log_improvement
+from astrarium.search.agents.gaussian import Floats, Model, Prediction, fit, log_cdf, log_improvement
 from astrarium.search.axes import Axis, Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
 __all__ = ["Bayesian"]
 
-FIRST_STEPS, STEPS = 30, 6      # of the optimiser of hyper-parameters: first fit, later fits
+STEPS = 20                      # of the optimiser of hyper-parameters
 CENTERS, AROUND, DRAWN = 5, 40, 100      # candidates: the best designs, moves from each, random ones
 CLIMBS, CLIMBERS, MOVES = 3, 5, 20       # then moves from the best candidates, a few times
 MOST = 300                      # trials in a model
 SHORT = 60                      # candidates among which a batch is chosen
 NEAR = 0.2                      # reach of a short move
+USUAL = 0.7                     # quantile of the feasible values above which values are equal for the model
 
 
 class Bayesian(Options, frozen=True, kw_only=True):
@@ -87,8 +88,8 @@ class _Trials:
         self.outputs: list[list[float | None]] = []
         self.missed: list[float] = []
         self._merit, self._scales = Merits(), [*(Scale() for _ in self.signs), *(Scale(1.0) for _ in range(limits))]
-        self._hypers = [first_hyper(len(space.axes))] * (limits + 2)
-        self._fitted = [False] * (limits + 2)
+        self._count = limits + 2
+        self._most = math.inf      # the objective counts as this at most
 
     def add(self, told: Told) -> None:
         """Learn from a trial."""
@@ -121,6 +122,8 @@ class _Trials:
                 parts = [weight * (value - least) / width
                          for weight, value, least, width in zip(weights, objectives, low, wide)]
                 output[0] = max(parts) + 0.05 * sum(parts)
+        feasible = [output[0] for output, missed in zip(self.outputs, self.missed) if not missed]
+        self._most = float(np.quantile(np.array(feasible, dtype=float), USUAL)) if feasible else math.inf
 
     def best(self, count: int) -> list[Point]:
         """The best points so far."""
@@ -145,17 +148,16 @@ class _Trials:
         count = len(self.rows)
         learnt = range(count) if count <= MOST else sorted({*self._ranked()[:MOST // 2],
                                                             *range(count - MOST // 2, count)})
-        return [self._model(output, learnt) for output in range(len(self._hypers))]
+        return [self._model(output, learnt) for output in range(self._count)]
 
     def _model(self, output: int, learnt: Sequence[int]) -> Model | None:
         rows = [number for number in learnt if self.outputs[number][output] is not None]
         values = np.array([self.outputs[number][output] for number in rows], dtype=float)
+        if output == 0:
+            values = np.minimum(values, self._most)      # how bad a bad design is does not matter
         if len(rows) < 2 or values.min() == values.max():
             return None
-        found = fit(np.array([self.rows[number] for number in rows]), values, self.features.columns,
-                    self._hypers[output], STEPS if self._fitted[output] else FIRST_STEPS)
-        self._hypers[output], self._fitted[output] = found.hyper, True
-        return found
+        return fit(np.array([self.rows[number] for number in rows]), values, self.features.columns, STEPS)
 
 
 class _Bayesian:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-__all__ = ["Floats", "Hyper", "Model", "Prediction", "first_hyper", "fit", "log_cdf", "log_improvement"]
+__all__ = ["Floats", "Model", "Prediction", "fit", "log_cdf", "log_improvement"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,17 +28,11 @@ LEAST = 1e-9                                  # least variance, of that of the p
 SQRT5 = math.sqrt(5.0)
 
 
-class Hyper(Struct, frozen=True):
-    """Logarithms of the length scale of each knob, and of the noise."""
-
-    scales: tuple[float, ...]
-    noise: float
-
-
 class Model(Struct, frozen=True, eq=False):
-    """A fitted process. `columns`: number of the knob of each feature; `mean` and `spread` undo the standardisation."""
+    """A fitted process. `weights`: the inverse length scale of each feature; `points`: features times weights;
+    `inverse`: of the covariance, `solved`: times the values; `mean` and `spread` undo the standardisation; `noise` and
+    `variance`: of the process."""
 
-    hyper: Hyper
     points: Floats
     weights: Floats
     solved: Floats
@@ -46,6 +40,7 @@ class Model(Struct, frozen=True, eq=False):
     mean: float
     spread: float
     variance: float
+    noise: float
 
     def at(self, points: Floats) -> Prediction:
         """Predict the output at rows of features."""
@@ -70,32 +65,27 @@ class Prediction:
     def believe(self, place: int) -> None:
         """Take the mean of a point for its value: the means stay, the variances near it fall."""
         shared = _kernel(_squares(self._near, self._near[place:place + 1]))[:, 0] - self._solved @ self._cross[place]
-        known = self._left[place] + math.exp(self._model.hyper.noise)
+        known = self._left[place] + self._model.noise
         self._left = np.maximum(LEAST, self._left - shared * shared / known)
 
 
-def first_hyper(knobs: int) -> Hyper:
-    """The hyper-parameters before anything is known: the means of their priors."""
-    return Hyper((math.sqrt(2.0) + 0.5 * math.log(knobs),) * knobs, PRIOR_NOISE[0])
-
-
-def fit(points: Floats, values: Floats, columns: Sequence[int], start: Hyper, steps: int) -> Model:
+def fit(points: Floats, values: Floats, columns: Sequence[int], steps: int) -> Model:
     """Fit a process.
 
     Args:
         points: Features, [points, features], each within 0 and 1.
         values: The output of each point.
         columns: Number of the knob of each feature; features of a knob share its length scale.
-        start: Hyper-parameters to begin at.
-        steps: Steps of the optimiser; 0 keeps `start`.
+        steps: Steps of the optimiser, which begins at the means of the priors.
 
     Returns:
         The model.
     """
     mean, spread = float(values.mean()), float(values.std()) or 1.0
     scaled, group = (values - mean) / spread, np.asarray(columns)
-    center, wide = math.sqrt(2.0) + 0.5 * math.log(len(start.scales)), 3.0
-    theta = np.array([*start.scales, start.noise])
+    knobs = int(group.max()) + 1
+    center, wide = math.sqrt(2.0) + 0.5 * math.log(knobs), 3.0      # mean and variance of the prior of scales
+    theta = np.array([*[center] * knobs, PRIOR_NOISE[0]])
     step, before = np.full(len(theta), 0.3), np.zeros(len(theta))
     for _ in range(steps):
         slope = _slope(points, scaled, group, theta)
@@ -114,8 +104,8 @@ def _model(points: Floats, scaled: Floats, group: Any, theta: Floats, mean: floa
     near = points * weights
     inverse: Floats = np.linalg.inv(_covariance(_squares(near, near), theta[-1])).astype(np.float64, copy=False)
     solved = inverse @ scaled
-    return Model(Hyper(tuple(theta[:-1].tolist()), float(theta[-1])), near, weights, solved, inverse, mean, spread,
-                 max(1e-6, float(scaled @ solved) / len(scaled)))
+    return Model(near, weights, solved, inverse, mean, spread, max(1e-6, float(scaled @ solved) / len(scaled)),
+                 math.exp(theta[-1]))
 
 
 def _covariance(squares: Floats, noise: float) -> Floats:

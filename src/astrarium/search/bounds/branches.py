@@ -85,6 +85,8 @@ def branches_of(judge: Judge, floor: str | None) -> OneBranch | WorkBranches:
     vouches (None: the built-in one). Raises InputError and UnsupportedError if there is no lower bound."""
     design = judge.space.base
     knobs = {path for axis in judge.space.axes for path in axis.paths}
+    if floor is None and not any(callable(tree) or "makespan" in names_in(tree) for tree in judge.objectives):
+        return OneBranch(judge, _every_bound(judge, lambda *_: Const(0.0)))     # of designs alone: no graph
     if floor is None and design is not None and (design.collective.model != "simulated" or "collective.model" in knobs):
         raise UnsupportedError("collective.model", "collectives whose time is measured have no lower bound",
                                expected="simulated")
@@ -139,10 +141,10 @@ class WorkBranches(Struct):
                 leasts = [bounds(*narrowed(self._values(choice), tree, ranges))[0] for tree in quick]
                 if not archive.beaten([least * SAFE for least in leasts]):
                     found.append((leasts[0], numbers, choice, quick[0]))
-        for least, numbers, choice, quick in sorted(found, key=lambda each: each[:2]):
+        for least, numbers, choice, first in sorted(found, key=lambda each: each[:2]):
             if numbers not in self._trees:
                 self._trees[numbers] = self._tree(choice)
-            yield Branch(choice, self._trees[numbers], self._chosen(quick, choice), least)
+            yield Branch(choice, self._trees[numbers], self._chosen(first, choice), least)
 
     def _without(self, choice: Mapping[int, int]) -> tuple[Node, ...]:
         """The lower bounds of the objectives if collectives took no time; equal for all sizes of dims. Empty: refused.

@@ -65,6 +65,15 @@ class Blocks(Struct):
     def __post_init__(self) -> None:
         self.free = self.total
 
+    def clear(self, shared: Sequence[bool] = ()) -> None:
+        """Lose all blocks, and what stores hold, but for those that are `shared` with other servers."""
+        self.free, self.idle = self.total, 0
+        self.nodes.clear()
+        self.left.clear()
+        for store, kept in zip(self.stores, shared, strict=False):
+            if not kept:
+                store.clear()
+
     def of(self, tokens: int) -> int:
         """Blocks of a sequence of `tokens` tokens."""
         return -(-tokens // self.block) if self.held is None else self.held.of(tokens)
@@ -151,15 +160,20 @@ class Blocks(Struct):
         while excess > 0:
             key, node = next(iter(self.left.items()))
             before = self._size(node)
-            most = before + self.shared(node.start) - excess        # what may be left
-            node.length = bisect.bisect_right(range(node.length + 1), most, key=lambda each: self.shared(
-                node.start + each)) - 1 if excess < before else 0
+            node.length = self._left_of(node, before - excess) if excess < before else 0
             gone = before - self._size(node)
             self.idle -= gone
             excess -= gone
             if not node.length:
                 del self.left[key]
                 self.nodes.pop(key, None)
+
+    def _left_of(self, node: Node, most: int) -> int:
+        """The most blocks of tokens of a segment that take at most `most` blocks."""
+        if self.held is None:
+            return most
+        most += self.shared(node.start)
+        return bisect.bisect_right(range(node.length + 1), most, key=lambda each: self.shared(node.start + each)) - 1
 
     def tell(self, held: Held, segments: Segments, tokens: int) -> None:
         """Blocks of the first `tokens` tokens of a request are there for others, up to the end of `segments`."""

@@ -23,6 +23,11 @@ class Store(Struct):
     free_at: int = 0
     lengths: OrderedDict[object, int] = field(default_factory=OrderedDict)
 
+    def clear(self) -> None:
+        """Lose everything."""
+        self.used = self.free_at = 0
+        self.lengths.clear()
+
     def write(self, key: object, blocks: int) -> None:
         """The first `blocks` blocks of `key` are stored, and last used now."""
         have = self.lengths.pop(key, 0)

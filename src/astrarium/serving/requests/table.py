@@ -26,7 +26,7 @@ class Columns(Struct, frozen=True):
 
 
 RESULTS = MappingProxyType({
-    **dict.fromkeys(("request", "preempted", "ttft_ms", "tpot_ms", "latency_ms", "group"), ""),
+    **dict.fromkeys(("request", "preempted", "ttft_ms", "tpot_ms", "latency_ms", "group", "instance", "retried"), ""),
     "cached": "which prompts are alike is not in the file, so none share a prefix"})
 BURST = {"Model": "all requests go to the design's model", "Total tokens": "", "Log Type": "", "Elapsed time": "",
          "Session ID": "turns come at their times, and share no prefix"}

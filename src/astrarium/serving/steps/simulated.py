@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 
 from astrarium.design import Design
 from astrarium.lower.kept import Kept
+from astrarium.result import Result
 from astrarium.serving.policy import Buckets
 from astrarium.serving.shape import Shape
 from astrarium.simulate import simulate
@@ -141,25 +141,40 @@ class TransferTimes(Struct, frozen=True):
         tokens = _up(tokens, self.buckets.context)
         key = ("transfer", front, back, tokens)
         if key not in self.known:
-            sides = self.fronts[front], self.backs[back]
-            parts = [_still(side.start, side.replica.mesh.ranks) for side in sides]
-            self.known[key] = _time(self.design, parts, list(cache_transfers(*sides, tokens)), self.kept)
+            self.known[key] = self._run(front, back, tokens, record=False).makespan_ps
         return int(self.known[key])
 
-    def shares(self, front: int, back: int) -> tuple[float, float]:
-        """Parts of a transfer in which the busiest rank of each side is busy: its bytes over the most of any rank."""
-        sizes: tuple[Counter[int], Counter[int]] = Counter(), Counter()
-        for each in cache_transfers(self.fronts[front], self.backs[back], TYPICAL):
-            sizes[0][each.source] += each.size
-            sizes[1][each.target] += each.size
-        out, into = (max(side.values(), default=1) for side in sizes)
-        return out / max(out, into), into / max(out, into)
+    def shares(self, front: int, back: int) -> Mapping[Hashable, float]:
+        """Links (of a graph its number, else dim and ends) that a cache of TYPICAL tokens takes, each with the part of
+        the time in which it is busy."""
+        key = ("links", front, back)
+        if key not in self.known:
+            run = self._run(front, back, TYPICAL, record=True)
+            links = run.links
+            names = links.number.tolist() if links.number.size else zip(
+                links.dim.tolist(), links.source.tolist(), links.target.tolist(), strict=True)
+            self.known[key] = dict(zip(names, (links.busy / max(1, run.makespan_ps)).tolist(), strict=True)) or {
+                ("out", front): 1.0, ("into", back): 1.0}       # a network that records none
+        found: Mapping[Hashable, float] = self.known[key]
+        return found
+
+    def _run(self, front: int, back: int, tokens: int, *, record: bool) -> Result:
+        """A run of one transfer; where links are recorded, of every rank, so that each has its links."""
+        sides = self.fronts[front], self.backs[back]
+        parts = [_still(side.start, side.replica.mesh.ranks) for side in sides]
+        return _run(self.design, parts, list(cache_transfers(*sides, tokens)), self.kept, record=record)
 
 
 def _time(design: Design, parts: Sequence[PlacedProgram], transfers: Sequence[Transfer], kept: Kept) -> int:
     """Makespan of some parts on the design's ranks; all others are idle."""
+    return _run(design, parts, transfers, kept).makespan_ps
+
+
+def _run(design: Design, parts: Sequence[PlacedProgram], transfers: Sequence[Transfer], kept: Kept, *,
+         record: bool = False) -> Result:
+    """A run of some parts on the design's ranks, all others idle; not folded where traffic is recorded."""
     made = joined([*parts, *gaps(parts, design.network.npus)], transfers, NAMES)
-    return simulate(design, traces=made, record=False, kept=kept).makespan_ps
+    return simulate(design, traces=made, record=record, fold="off" if record else None, kept=kept)
 
 
 def gaps(parts: Sequence[PlacedProgram], total: int) -> list[PlacedProgram]:

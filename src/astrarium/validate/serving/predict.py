@@ -9,7 +9,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from astrarium import config
-from astrarium.serving.loop import Fleet, run
+from astrarium.serving.fleet import Fleet
+from astrarium.serving.loop import run
 from astrarium.serving.outcome import Served, figures
 from astrarium.serving.policy import Buckets
 from astrarium.serving.requests import ClosedLoop, Poisson, requests_of

@@ -4,7 +4,7 @@ many ranks they have. That is its form, made once; every layout gives it numbers
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from astrarium.workload.pieces import BlockPieces, Fusion, Numbers, Piece, Step
 
 __all__ = ["Forms"]
 
+RECIPES = 4     # some MB each
 MOST = 256      # forms: some 50 KB each
 
 
@@ -120,9 +121,10 @@ def _step(step: Step, numbers: Iterator[float]) -> Step:
 
 class Forms:
     """Forms of blocks by all that they depend on, in `cache` where there is one. Bounded; for several threads at
-    once."""
+    once. `recipes`: the last ones that were made with these forms (workload.training)."""
 
     def __init__(self, cache: Cache[Form] | None = None) -> None:
+        self.recipes: Cache[Any] = Cache(RECIPES)
         self._known: Cache[Form] = Cache(MOST) if cache is None else cache
 
     def __len__(self) -> int:
