@@ -128,13 +128,13 @@ class Workers:
     def begin(self, number: int, point: Point) -> None:
         """Let a point run by itself, as soon as a worker is free."""
         if self._cluster is not None:
-            self._cluster.begin(number, _evaluate, self._shipped, [point])
+            self._cluster.begin(number, _evaluate, self._shipped, ([point], None))
         elif self._pool is None:
             self._begun.append((number, point))
         elif self.kind == "threads":
-            self._running[self._pool.submit(self._all, [point])] = number
+            self._running[self._pool.submit(lambda: list(self.evaluator.all([point])))] = number
         else:
-            self._running[self._pool.submit(_evaluate, self._shipped, [point])] = number
+            self._running[self._pool.submit(_evaluate, self._shipped, ([point], None))] = number
 
     def finished(self) -> tuple[int, Verdict]:
         """Wait for a point that was begun; returns its number and its verdict."""
