@@ -28,8 +28,7 @@ Nodes::Nodes(const Plan& plan, BatchClock& clock, bool record, const Plugins& pl
         const std::size_t mine = plan.program(r).nodes();
         ranks_[r].program = static_cast<std::uint32_t>(plan.program_of[r]);
         ranks_[r].node_base = node_number(nodes);
-        ranks_[r].left = static_cast<std::uint32_t>(mine), ranks_[r].ended = nodes;
-        reach_.push_back(nodes), last_.push_back(nodes + mine);
+        ranks_[r].left = static_cast<std::uint32_t>(mine);
         unfinished_ += mine > 0;
         nodes += mine;
     }
@@ -142,11 +141,7 @@ void Nodes::issue(std::uint32_t rank, std::uint32_t node) {
     const Program& mine = (*programs_)[r.program];
     if (const int lane = mine.lane[node]; lane >= 0) ++r.inflight[lane];
     busy_[rank] += mine.busy[node];
-    if (record_) {
-        const std::size_t at = number(r, rank, node);
-        start_[at] = time();
-        if (noting_) reach_[rank] = std::max(reach_[rank], at + 1);
-    }
+    if (record_) start_[number(r, rank, node)] = time();
     const auto kind = static_cast<Kind>(mine.kind[node]);
     if (kind == Kind::delay || kind == Kind::skip) {
         if (const Tick end = end_of(plan_, mine, rank, node, clock_.now, busy_[rank]); end != never) over(rank, node, end);
@@ -161,8 +156,6 @@ void Nodes::complete(std::uint32_t rank, std::uint32_t node) {
     const Program& mine = (*programs_)[r.program];
     if (const int lane = mine.lane[node]; lane >= 0) --r.inflight[lane];
     if (record_) end_[number(r, rank, node)] = time();
-    if (record_ && noting_)
-        while (r.ended < last_[rank] && end_[r.ended] >= 0) ++r.ended;
     finish_[rank] = time();
     late_[rank] = late();
     if (--r.left == 0) --unfinished_;
@@ -220,14 +213,15 @@ void Nodes::write(StateWords& to) const {
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) to.lanes(r, ranks_[r].inflight, ranks_[r].ready, ranks_[r].comm);
 }
 
-// What began or ended in the period that has just ended did so in each that is left out, as much later.
+// What began or ended in the period that has just ended did so in each that is left out, as much later. Nodes that have not may hold
+// times of a branch that the run went back from. Where they are left out, the copies overwrite these before they are read, as nodes ascend;
+// all others begin and end later, and overwrite them then.
 void Nodes::record_periods(const Jump& jump) {
     const Tick until = time(), from = until - jump.time;
     add(until, times(static_cast<std::int64_t>(jump.periods), jump.time));  // throws beyond the last time that there is
     for (std::uint32_t r = 0; r < ranks_.size(); ++r)
         for (std::uint32_t node = jump.among[r].low; node != jump.among[r].end; ++node) {
             const std::size_t at = number(ranks_[r], r, node);
-            reach_[r] = std::max(reach_[r], at + jump.periods * jump.nodes[r] + 1);
             for (std::vector<Tick>* times : {&start_, &end_})
                 for (std::uint64_t k = 1; (*times)[at] > from && (*times)[at] <= until && k <= jump.periods; ++k)
                     (*times)[at + k * jump.nodes[r]] = (*times)[at] + static_cast<Tick>(k) * jump.time;
@@ -243,16 +237,6 @@ void Nodes::skip(const Jump& jump) {
         ranks_[r].node_base += nodes, ranks_[r].left -= nodes;
         busy_[r] += periods * jump.counts[1 + r];
     }
-}
-
-void Nodes::forget_later() {
-    if (!record_) return;
-    const Tick now = time();
-    for (std::size_t r = 0; r < ranks_.size(); ++r)
-        for (std::size_t at = ranks_[r].ended; at < std::min(reach_[r], last_[r]); ++at) {
-            if (start_[at] > now) start_[at] = -1;
-            if (end_[at] > now) end_[at] = -1;
-        }
 }
 
 void Nodes::undo_changes(std::size_t until) {

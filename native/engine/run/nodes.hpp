@@ -36,7 +36,6 @@ public:
         std::uint32_t program = 0, node_base = 0;
         std::uint32_t inflight[lane_count] = {};
         std::uint32_t left = 0;
-        std::size_t ended = 0;  // all nodes with lower numbers have ended, where times are recorded and changes noted
         bool looking = false;
         ReadySet ready;
         std::vector<std::pair<std::uint32_t, Tick>> comm;  // ready COMM nodes and since when
@@ -91,7 +90,6 @@ public:
     std::size_t changes() const { return counted_down_.size(); }
     void undo_changes(std::size_t until);
     void count_parents();
-    void forget_later();  // times of nodes that were recorded after now
 
 private:
     std::size_t number(const Rank& r, std::uint32_t rank, std::uint32_t node) const {
@@ -114,7 +112,6 @@ private:
     std::vector<Rank> ranks_;
     std::vector<std::int32_t> parents_;
     std::vector<Tick> start_, end_, finish_, busy_;
-    std::vector<std::size_t> reach_, last_;  // per rank: beyond the numbers of nodes with recorded times, and of all
     std::vector<std::uint8_t> late_;
     Tick last_arrival_ = -1, skipped_ = 0;
     std::size_t unfinished_ = 0;
