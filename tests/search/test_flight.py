@@ -111,9 +111,9 @@ def test_equal_designs_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = Counter[Any]()
     judge = Evaluator.all
 
-    def counted(self: Evaluator, points: Any) -> Any:
+    def counted(self: Evaluator, points: Any, cap: float | None = None) -> Any:
         judged.update(points)
-        return judge(self, points)
+        return judge(self, points, cap)
 
     monkeypatch.setattr(Evaluator, "all", counted)
     found = search(tiny_space(), "makespan", agent="random", options={"in_flight": 8}, trials=250)
@@ -124,6 +124,8 @@ def test_equal_designs_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_agent_with_batches_only_says_so() -> None:
     with pytest.raises(InputError, match="in_flight"):
         agent_options("annealing", {"in_flight": 2})
+    with pytest.raises(InputError, match="cap: is of batches"):
+        search(tiny_space(), "makespan", agent="random", options={"in_flight": 2}, trials=2, cap=2.0)
 
 
 @pytest.mark.exam
