@@ -185,8 +185,6 @@ def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
     inputs."""
     if trials < 1:
         raise InputError("trials", f"{trials} is impossible", expected="1 or more")
-    if plan.cap is not None and bool(getattr(plan.agent, "in_flight", False)):
-        raise InputError("cap", "is of batches, and in_flight has none", expected="one of the two")
     if store.path != MEMORY:
         resume(store, plan.described(), inputs_of(plan.space, plan.goal, plan.agent))
     store.given = {**(known or {}), **store.given}
