@@ -3,12 +3,13 @@
 usage: search_designs.py [FILE...] [--agent A] [--designs N] [--seed S] [--cap K] [--minutes M]
 
 A study with its store on disk and one worker, over each search file (default: COSMIC's full stack, GPT3-175B on 1,024
-NPUs, examples/cosmic/spaces/full.yaml); its objective and requirements are the file's (default: runtime_x_bandwidth).
+NPUs, examples/cosmic/spaces/full.yaml). It begins with the base; its objective and requirements are the file's
+(default: runtime_x_bandwidth).
 `--agent random` draws points evenly, which is harder: a search soon leaves the worst designs. Three rates are printed:
 of distinct designs of which the search learnt whether they are worth it (simulated, stopped at a bound, or found not
 to fit), of those that were simulated to their end, and of all distinct designs, with those that the configuration or a
 requirement on the design alone refused. The CPU seconds are those of the whole study: space, agent, designs, store.
-After M minutes (default 10) a study ends, in the middle of a design if need be. The seconds of single designs are
+After M CPU minutes (default 10) a study ends, in the middle of a design if need be. The seconds of single designs are
 wall-clock ones.
 """
 
@@ -30,6 +31,7 @@ from astrarium.search.axes import Point
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
 from astrarium.search.searchfile import SearchFile, load_search
+from astrarium.search.starts import starts_of
 from astrarium.search.store import Store
 from astrarium.search.study import conduct
 from astrarium.search.studyfile import Plan
@@ -73,8 +75,9 @@ def study(path: Path, file: SearchFile, agent: str, designs: int, seed: int, cap
     with tempfile.TemporaryDirectory() as folder, Store(f"{folder}/designs.study") as store:
         start, best = process_s(), None
         try:
-            found = conduct(Plan(file.space, goal, agent_options(agent, {}), seed, cap=cap), designs, store, timed,
-                            lambda now: marks.append((now.trials, memory())))
+            starts = starts_of(file.space, (), base=True).points
+            plan = Plan(file.space, goal, agent_options(agent, {}), seed, starts, cap)
+            found = conduct(plan, designs, store, timed, lambda now: marks.append((now.trials, memory())))
             best = None if found.best is None else found.best.verdict.values
         except _OverError:
             print("  the minutes are over")
@@ -118,11 +121,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10)
     chosen = parser.parse_args()
     print(machine())
-    signal.signal(signal.SIGALRM, over)
+    signal.signal(signal.SIGPROF, over)
     for path in chosen.files:
-        signal.setitimer(signal.ITIMER_REAL, 60 * chosen.minutes)
+        signal.setitimer(signal.ITIMER_PROF, 60 * chosen.minutes)
         study(path, load_search(path), chosen.agent, chosen.designs, chosen.seed, chosen.cap)
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 if __name__ == "__main__":

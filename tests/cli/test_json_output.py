@@ -13,7 +13,6 @@ import astrarium as ar
 RUNS = {
     "run/1": ("run", "examples/quickstart/design.yaml"), "list/1": ("list", "shape"), "check/1": ("check", "."),
     "show/1": ("show", "examples/quickstart/design.yaml"),
-    "show workload/1": ("show", "examples/training/megatron_175b.yaml", "--workload"),
     "explain/1": ("explain", "examples/quickstart/design.yaml", "examples/quickstart/design.yaml"),
     "search count/1": ("search", "examples/search/network.yaml", "--count"),
 }

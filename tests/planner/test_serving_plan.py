@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.goal import goal_of
 from astrarium.planner.serving.machines import Machines
-from astrarium.planner.serving.mix import equal
+from astrarium.planner.serving.mix import equal, load_stream, mix_of
 from astrarium.planner.serving.planning import assumptions
 from astrarium.planner.serving.pools import PAIRS, pools_of
 from astrarium.planner.serving.prices import price_of
@@ -31,7 +32,7 @@ from astrarium.planner.serving.service import Service, service_of
 from astrarium.planner.terms import cost_of, terms_of
 from astrarium.report.pages.serving_plan import serving_plan_page
 from astrarium.report.tables.serving_plan import serving_plan_tables
-from astrarium.serving import Lognormal, Poisson, Prefix, Uniform, load_serving, serve
+from astrarium.serving import ClosedLoop, Lognormal, Poisson, Prefix, Uniform, load_serving, serve
 from astrarium.serving.find import rate_of, step_of
 from astrarium.serving.interval import tpot_interval
 from astrarium.serving.layout import Layout
@@ -218,6 +219,22 @@ def test_gpus_may_count_by_their_power(one: ServingPlan) -> None:
     with pytest.raises(InputError, match="rented"):
         price_of(replace(machine, cost=replace(machine.cost, host=None, rental="aws_h100_2025_03")), one.service,
                  "energy")
+
+
+def test_lengths_of_a_stream(tmp_path: Path) -> None:
+    ttft, tpot = slo_of("ttft_p99=1s,tpot_p90=10ms").limits
+    alike = mix_of(Poisson(rate=1, count=1, seed=1, prompt=600, output=60), ttft, tpot)
+    assert replace(alike, varies=False, share=0.9) == equal(600, 60, tpot)
+    assert alike.share == pytest.approx(0.9, abs=1e-4)
+    (tmp_path / "s.yaml").write_text("requests: {kind: poisson, rate: 1, count: 1, seed: 1, prefix: {tokens: 50}, "
+                                     "prompt: {kind: uniform, low: 1, high: 999}, output: 60}")
+    mix = mix_of(load_stream(tmp_path / "s.yaml"), ttft, tpot)
+    assert mix.prompt == pytest.approx(500, rel=0.02)
+    assert mix.context - mix.prompt == 50
+    assert 950 < mix.first < 999
+    assert mix.slack == pytest.approx(3 * 500 / math.sqrt(3) / 550 / math.sqrt(200), rel=0.02)
+    with pytest.raises(InputError, match="no rate"):
+        mix_of(ClosedLoop(concurrency=1, count=1, prompt=1, output=1), ttft, tpot)
 
 
 def test_goals() -> None:

@@ -126,7 +126,7 @@ def test_the_command(recording: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["explain", str(design), str(design), "--rank", "0"]) == 1
     assert "--rank: has no effect here" in capsys.readouterr().err
     assert main(["explain", str(design)]) == 2
-    assert "two designs, or one and --compat or --trace" in capsys.readouterr().err
+    assert "two designs, or one and --set, --compat or --trace" in capsys.readouterr().err
 
 
 @pytest.mark.shared

@@ -11,7 +11,7 @@ import astrarium as ar
 from astrarium.result import tables
 
 
-@pytest.mark.parametrize("name", ["quickstart/design.yaml", "inference/h100.yaml", "jobs/two_jobs.yaml"])
+@pytest.mark.parametrize("name", ["quickstart/design.yaml", "jobs/two_jobs.yaml"])
 def test_a_result_comes_back_whole(root: Path, name: str) -> None:
     design = ar.load_design(root / "examples" / name)
     result = ar.simulate(design, record=True)

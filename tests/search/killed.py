@@ -1,4 +1,4 @@
-"""A study as a process of its own, for tests that kill it: `python killed.py FILE TRIALS AGENT JOBS`.
+"""A study as a process of its own, for tests that kill it: `python killed.py FILE TRIALS AGENT[:IN_FLIGHT] JOBS`.
 
 It prints a line when it has begun.
 """
@@ -25,8 +25,9 @@ def main(path: str, trials: str, agent: str, jobs: str) -> None:
             print("at work", flush=True)
         begun.append(now)
 
-    study = search(small_space(), "makespan", require="makespan < 2e7", agent=agent, trials=int(trials), seed=5,
-                   jobs=int(jobs), study=path, progress=progress)
+    name, _, flight = agent.partition(":")
+    study = search(small_space(), "makespan", require="makespan < 2e7", agent=name, trials=int(trials), seed=5,
+                   options={"in_flight": int(flight)} if flight else {}, jobs=int(jobs), study=path, progress=progress)
     assert study.best is not None
     print(study.trials, study.distinct, study.best.number)
 

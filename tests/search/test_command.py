@@ -6,17 +6,19 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.search.designs import small_space
+from tests.search.designs import small_space, tiny_space
 
 from astrarium.errors import InputError
 from astrarium.search import search
 from astrarium.search.agents.command import Command
 from astrarium.search.bundle import rerun, write_bundle
 from astrarium.search.choice import jsonable
+from astrarium.search.explain import explain
 from astrarium.search.searchfile import load_search
 from astrarium.search.studyfile import load_study
 
@@ -160,3 +162,45 @@ def test_the_example_runs_from_the_command_line(tmp_path: Path) -> None:
                            f"command:{sys.executable} {EXAMPLE}", "--trials", "12", "--no-study", "--json"],
                           check=True, capture_output=True, text=True, timeout=60)
     assert json.loads(done.stdout)["trials"] == 12
+
+
+def test_a_program_asks_why_two_designs_differ(tmp_path: Path) -> None:
+    """The contributions are those of `explain`; a question about one design is refused."""
+    other = {**BASE, "network.dims[0].bandwidth": "100 GB/s", "collective.chunks": 4}
+    agent, log = program(tmp_path, f"""
+        said = [{{"explain": [BASE, {other!r}]}}, {{"explain": [BASE]}}, {{"propose": [BASE]}}]
+        print(json.dumps(said[min(asked, 2)]), flush=True)""")
+    search(small_space(), "makespan", agent=agent, trials=2)
+    [why] = [each for each in heard(log) if each["type"] == "explanation"]
+    [refused] = [each for each in heard(log) if each["type"] == "refused"]
+    space = small_space()
+    one, two = (space.design(space.point_of(values)) for values in (BASE, other))
+    found = explain(one, two)
+    assert why["changes"] == [{"knobs": [knob.knob for knob in each.knobs], "contribution": each.contribution / 1e12}
+                              for each in found.changes]
+    assert [why["before"], why["after"]] == [found.before / 1e12, found.after / 1e12]
+    assert "expected two" in refused["problem"]
+
+
+def test_a_language_model_s_session(tmp_path: Path) -> None:
+    """The answers of a language model as it gave them, notes, two questions and a broken constraint included."""
+    recorded = Path(__file__).with_name("language_model.jsonl")
+    agent, log = program(tmp_path, f"""
+        said = open({str(recorded)!r}).read().splitlines()
+        print(said[asked], flush=True)""")
+    study = search(small_space(), "runtime_x_bandwidth", agent=agent, trials=30, study=tmp_path / "study")
+    kinds = Counter(each["type"] for each in heard(log))
+    assert kinds == {"space": 1, "trial": 8, "ask": 11, "explanation": 2, "refused": 1, "end": 1}
+    assert (study.trials, study.exhausted, study.best and study.best.number) == (8, True, 3)
+    again = search(small_space(), "runtime_x_bandwidth", agent=agent, trials=8, study=tmp_path / "study")
+    assert again.fresh == 0
+    assert Counter(each["type"] for each in heard(log)) == kinds      # nothing is asked again
+
+
+def test_the_example_that_asks_why() -> None:
+    space = tiny_space()
+    options = Command(command=f"{sys.executable} {EXAMPLE.with_name('explaining_agent.py')}", patience=20.0)
+    found = search(space, "makespan", agent=options, trials=30)
+    assert found.trials == 30
+    assert found.best is not None
+    assert found.best.number > 0

@@ -186,11 +186,11 @@ def test_a_machine_with_other_files_says_so(tmp_path: Path) -> None:
     prefix = traces(tmp_path / "t", 1 << 20)
     space = over(prefix)
     shipped = Workers(space, GOAL)._as_bytes(inputs_of(space, GOAL))
-    assert len(_evaluate(shipped, [space.point(0)])) == 1
+    assert len(_evaluate(shipped, ([space.point(0)], None))) == 1
     traces(tmp_path / "t", 1 << 21)
     there = Workers(space, GOAL)._as_bytes({**inputs_of(space, GOAL), f"file {prefix}.1.et": "another"})
     with pytest.raises(InputError, match=r"worker on .*: has other inputs: file .*w\.1\.et has changed"):
-        _evaluate(there, [space.point(0)])
+        _evaluate(there, ([space.point(0)], None))
 
 
 def test_differences_in_words() -> None:

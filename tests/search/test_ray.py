@@ -17,7 +17,7 @@ from tests.search.dying import DEATHS, makespan
 from tests.search.test_study import rows
 
 from astrarium.errors import AstrariumError, InputError, PluginError, StallError, TraceError, install_line
-from astrarium.search import search
+from astrarium.search import Study, search
 from astrarium.search.workers import RayPool
 
 exam = pytest.mark.exam
@@ -110,6 +110,19 @@ def test_errors_go_to_other_processes(error: AstrariumError) -> None:
     """Nearly every error has arguments that its text alone does not give back."""
     there = pickle.loads(pickle.dumps(error))
     assert (type(there), str(there), vars(there)) == (type(error), str(error), vars(error))
+
+
+@exam
+def test_designs_in_flight_survive_their_workers(cluster: Path, tmp_path: Path) -> None:
+    """Every ask has one trial, and the stored order is replayed."""
+    def study() -> Study:
+        return search(small_space(), makespan, agent="genetic", options={"in_flight": 4}, trials=60, seed=1,
+                      ray="local", study=tmp_path / "study")
+    study()
+    assert len(list(cluster.iterdir())) == DEATHS
+    assert sorted(row[1] for row in rows(tmp_path / "study")) == list(range(60))
+    again = study()
+    assert (again.fresh, again.notes) == (0, ())
 
 
 @exam

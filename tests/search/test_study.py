@@ -67,12 +67,12 @@ def test_parts_of_a_batch_are_as_long_as_designs_take() -> None:
     """Slow designs go to workers one by one, quick ones many at a time: so there is progress, and no long wait."""
     space, sizes = small_space(), list[int]()
     with Workers(space, goal_of("makespan"), 2) as workers:
-        original = workers._all
+        original = workers.evaluator.all
 
-        def seen(points: Any) -> Any:
+        def seen(points: Any, cap: Any) -> Any:
             sizes.append(len(points))
-            return original(points)
-        workers._all = seen      # type: ignore[method-assign]
+            return original(points, cap)
+        workers.evaluator.all = seen      # type: ignore[method-assign]
         points = [space.point(number) for number in range(40)]
         list(workers(points))
         assert workers._pace < 1

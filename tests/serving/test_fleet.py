@@ -16,14 +16,16 @@ from tests.serving.test_loop import MANY, MS, assert_empty, fixed, one_of, reque
 
 import astrarium as ar
 from astrarium.errors import InputError
-from astrarium.serving import Buckets, ClosedLoop, Lognormal, Poisson, Policy, Served, load_serving, serve
-from astrarium.serving.batch import Draw
+from astrarium.serving import Buckets, ClosedLoop, Lognormal, Poisson, Policy, Served, Tier, load_serving, serve
+from astrarium.serving.batch import Batch, Draw
+from astrarium.serving.cache import Blocks, Store
 from astrarium.serving.fleet import Fleet, Instance, Outages
 from astrarium.serving.gate import Gate
 from astrarium.serving.links import Links
 from astrarium.serving.loop import run as answer
 from astrarium.serving.requests import Requests, requests_of
 from astrarium.serving.requests.stream import Prefixes
+from astrarium.serving.scheduler import Scheduler
 from astrarium.serving.server import Server
 from astrarium.serving.shape import Shape
 
@@ -177,6 +179,17 @@ def test_who_is_lost_begins_again_or_goes_on() -> None:
         assert each.retried.tolist() == [1, 0, 0]
         assert each.instance.tolist() == [1, 1, 1]
         assert [part.failed for part in each.parts] == [1, 0]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_only_tiers_of_all_servers_outlive_an_instance(shared: bool) -> None:
+    policy = Policy(tiers=[Tier(capacity="1 GB", bandwidth="1 GB/s", shared=shared)])
+    store = Store(100, 1.0)
+    scheduler = Scheduler(policy, Blocks(60, 16, [store]), Batch(16))
+    store.write("key", 5)
+    assert scheduler.lose() == []
+    assert dict(store.lengths) == ({"key": 5} if shared else {})
+    assert store.used == 5 * shared
 
 
 def test_requests_wait_until_an_instance_has_started() -> None:

@@ -98,7 +98,6 @@ void History::go_back() {
     promotion_.promote();
     count_ = states_.back()->number;
     states_.back()->put_back(*this);
-    run_.parts().nodes.forget_later();
     ++returns_;
     redone_ += handled - clock.handled;
     if (states_.size() == 1 && std::exchange(jumped_, false)) run_.parts().nodes.count_parents();

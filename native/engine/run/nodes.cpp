@@ -213,7 +213,9 @@ void Nodes::write(StateWords& to) const {
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) to.lanes(r, ranks_[r].inflight, ranks_[r].ready, ranks_[r].comm);
 }
 
-// What began or ended in the period that has just ended did so in each that is left out, as much later.
+// What began or ended in the period that has just ended did so in each that is left out, as much later. Nodes that have not may hold
+// times of a branch that the run went back from. Where they are left out, the copies overwrite these before they are read, as nodes ascend;
+// all others begin and end later, and overwrite them then.
 void Nodes::record_periods(const Jump& jump) {
     const Tick until = time(), from = until - jump.time;
     add(until, times(static_cast<std::int64_t>(jump.periods), jump.time));  // throws beyond the last time that there is
@@ -235,12 +237,6 @@ void Nodes::skip(const Jump& jump) {
         ranks_[r].node_base += nodes, ranks_[r].left -= nodes;
         busy_[r] += periods * jump.counts[1 + r];
     }
-}
-
-void Nodes::forget_later() {
-    for (std::vector<Tick>* times : {&start_, &end_})
-        for (Tick& each : *times)
-            if (each > time()) each = -1;
 }
 
 void Nodes::undo_changes(std::size_t until) {

@@ -90,7 +90,6 @@ public:
     std::size_t changes() const { return counted_down_.size(); }
     void undo_changes(std::size_t until);
     void count_parents();
-    void forget_later();  // times of nodes that were recorded after now
 
 private:
     std::size_t number(const Rank& r, std::uint32_t rank, std::uint32_t node) const {

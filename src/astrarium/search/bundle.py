@@ -73,6 +73,9 @@ def write_bundle(study: StoredStudy, path: str) -> int:
     a Python function, a choice or a case names files, or a file is missing or has changed since the trials."""
     if study.functions:
         raise InputError(study.path, "cannot run again: an objective was a Python function", expected="expressions")
+    if getattr(study.plan.agent, "in_flight", 0):
+        raise InputError(study.path, "cannot run again byte for byte: the order of its results depended on time",
+                         expected="a study in batches (in_flight=0)")
     names, space = _Names(), study.plan.space
     found = _input_files(study, names)
     study.refuse_other_inputs("a study of the files that are here now")

@@ -1,7 +1,8 @@
 """The dialogue with an agent outside this process: messages as plain data, one line of JSON each.
 
-`opening` describes the search once, `told` a trial, and `points_of` reads an answer. The sender chooses how
-lines travel (`agents.command`: standard input and output of a program).
+`opening` describes the search once, `told` a trial, `read` decodes an answer, `points_of` finds the points that it
+proposes, and `explained` answers a question. The sender chooses how lines travel (`agents.command`: standard input and
+output of a program).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from astrarium.errors import InputError, nearest
 from astrarium.search.agents.base import Told
 from astrarium.search.axes import Axis, Point
 from astrarium.search.choice import jsonable
+from astrarium.search.explain import explain
 from astrarium.search.expression import compiled
 from astrarium.search.goal import FUNCTION, Goal
 from astrarium.search.space import Space
@@ -24,14 +26,16 @@ from astrarium.search.space import Space
 __all__ = ["PROTOCOL", "Answer", "Dialogue", "InfeasibleError"]
 
 PROTOCOL = 1
+PS = 1e12       # in a second
 SHOWN = 200     # characters of an answer in a message
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an agent answers to `ask`: designs (knob -> value), or `stop` if it has nothing left to propose. `note` is
-    for readers of a log."""
+    """What an agent answers to `ask`: designs (knob -> value), or `stop` if it has nothing left to propose. Or it asks
+    why the makespans of two designs differ (`explain`), and is asked again. `note` is for readers of a log."""
 
     propose: list[dict[str, Any]] = []
+    explain: list[dict[str, Any]] = []
     stop: bool = False
     note: str = ""
 
@@ -78,15 +82,31 @@ class Dialogue:
         nearest = error.nearest if isinstance(error, InfeasibleError) else None
         return {"type": "refused", "problem": str(error), "nearest": nearest}
 
-    def points_of(self, line: bytes, count: int) -> list[Point]:
-        """The points that an answer proposes; none: it stops. Raises InputError for anything else than 1 to `count`
-        feasible designs."""
+    def read(self, line: bytes) -> Answer:
+        """Decode an answer. Raises InputError for anything else."""
         try:
-            answer = msgspec.json.decode(line, type=Answer)
+            return msgspec.json.decode(line, type=Answer)
         except (msgspec.DecodeError, RecursionError) as error:
             said = line[:SHOWN].decode(errors="replace")
             raise InputError("answer", f"{said!r} is no answer ({error})",
                              expected='{"propose": [{knob: value, ...}]} or {"stop": true}') from None
+
+    def explained(self, answer: Answer) -> dict[str, Any]:
+        """Split the difference of the makespans of the two designs of `Answer.explain` by knob, in seconds, and say
+        where the time of the last rank goes. Raises InputError unless these are two designs that run."""
+        if len(answer.explain) != 2:
+            raise InputError("explain", f"has {len(answer.explain)} designs", expected="two")
+        one, two = (self.space.design(self._point(f"explain[{number}]", values))
+                    for number, values in enumerate(answer.explain))
+        found = explain(one, two)
+        changes = [{"knobs": [each.knob for each in change.knobs], "contribution": change.contribution / PS}
+                   for change in found.changes]
+        return {"type": "explanation", "before": found.before / PS, "after": found.after / PS, "exact": found.exact,
+                "changes": changes, "times": [{name: ps / PS for name, ps in times.items()} for times in found.times]}
+
+    def points_of(self, answer: Answer, count: int) -> list[Point]:
+        """The points that an answer proposes; none: it stops. Raises InputError for anything else than 1 to `count`
+        feasible designs."""
         if answer.stop:
             return []
         if not 1 <= len(answer.propose) <= count:

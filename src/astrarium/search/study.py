@@ -11,22 +11,20 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct, field
 
-from astrarium.engine.plugins.given import checked
-from astrarium.errors import InputError, PluginError
+from astrarium.errors import InputError
 from astrarium.registry import printed
 from astrarium.search.agents.base import (
-    Agent,
-    AgentOptions,
     Closing,
     Hearing,
     Options,
-    PluginAgent,
     Proof,
     Prover,
     Told,
-    agent_options,
+    chosen_agent,
+    started,
 )
 from astrarium.search.axes import Point
+from astrarium.search.flight import Flight
 from astrarium.search.goal import Case, goal_of
 from astrarium.search.inputs import inputs_of
 from astrarium.search.limits import Limits, limits_of
@@ -35,8 +33,7 @@ from astrarium.search.starts import Start, starts_of
 from astrarium.search.store import MEMORY, Store
 from astrarium.search.studyfile import Plan, best_values, design_keys, is_study, load_study, resume, tried
 from astrarium.search.trial import Front, Top, Trial, Verdict
-from astrarium.search.workers import Judges, Workers
-from astrarium.units import Bytes
+from astrarium.search.workers import Judges, Workers, cache_of
 
 __all__ = ["DEFAULT", "Progress", "Study", "cache_of", "chosen_agent", "conduct", "search"]
 
@@ -116,26 +113,6 @@ def _stored_starts(store: Store, new: tuple[Point, ...]) -> tuple[Point, ...]:
     if not known or not store.count:
         return new
     return tuple(tuple(point) for point in msgspec.json.decode(known.get("starts", "[]")))
-
-
-def cache_of(given: str | int) -> int:
-    """Convert the size of a cache ("512 MiB", or bytes) to bytes. Raises InputError unless it is above 0."""
-    try:
-        size = int(Bytes(given)) if isinstance(given, str) else given
-    except InputError:
-        size = 0
-    if size <= 0:
-        raise InputError("cache", f"{given!r} is not a size", expected='one such as "2 GB"')
-    return size
-
-
-def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:
-    """The options of an agent: by name with `options`, or options with `options` replaced. Raises InputError."""
-    if isinstance(agent, str):
-        return agent_options(agent, options)
-    if not isinstance(agent, Options):
-        raise InputError("agent", f"{agent!r} is not an agent", expected="a name, or the options of an agent")
-    return cast(AgentOptions, msgspec.structs.replace(agent, **options) if options else agent)
 
 
 class Progress(Struct):
@@ -219,23 +196,13 @@ def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
             loop.agent.close()
 
 
-def _started(plan: Plan) -> Agent:
-    """Start the agent of a plan. Raises PluginError if it lacks a method."""
-    who = f"agent {type(plan.agent).__qualname__}"
-    if not callable(getattr(plan.agent, "start", None)):
-        raise PluginError(who, "has no method start(space, goal, seed)")
-    agent: Agent = checked(who, plan.agent.start(plan.space, plan.goal, plan.seed), ("ask", "tell"))
-    own = type(plan.agent).__module__.startswith(f"{__package__}.agents.")
-    return agent if own else PluginAgent(who, agent, plan.space)
-
-
 class _Loop:
     """One run of a study."""
 
     def __init__(self, plan: Plan, trials: int, store: Store, workers: Judges,
                  progress: Callable[[Progress], None] | None):
         self.plan, self.trials, self.store, self.workers, self.progress = plan, trials, store, workers, progress
-        self.agent = _started(plan)
+        self.agent = started(plan.agent, plan.space, plan.goal, plan.seed)
         self.outside = isinstance(plan.agent, Options) and plan.agent.outside
         self.signs = tuple(-1.0 if each.maximize else 1.0 for each in plan.goal.objectives)
         self.front, self.top = Front(self.signs), Top(self.signs[0])
@@ -251,21 +218,10 @@ class _Loop:
     def run(self) -> Study:
         """Run rounds of ask, evaluate, store, tell. A round that the number of trials cuts short is not told: it goes
         on when the study is continued."""
-        exhausted = False
         self._report()
         self._start()
-        while self.done < self.trials:
-            before = self.done
-            points = self._asked()
-            if not points:
-                exhausted = True
-                break
-            cut = points[:self.trials - before]
-            found = self._round(cut)
-            if len(cut) == len(points):
-                self.agent.tell([self._told(trial) for trial in found])
-            self.round += 1
-            self._report()
+        flight = getattr(self.plan.agent, "in_flight", 0)
+        exhausted = self._replaced(flight) if flight else self._batches()
         self.store.flush()
         if self.plan.cap is not None:
             self.notes.append(f"cap {self.plan.cap:g}: {self.beyond:,} designs were stopped, sure to be worse than "
@@ -276,6 +232,43 @@ class _Loop:
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
                      self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused, self.first)
+
+    def _batches(self) -> bool:
+        """Rounds of a batch each. Returns whether the agent has nothing left to propose."""
+        while self.done < self.trials:
+            before = self.done
+            points = self._asked(self.plan.agent.batch)
+            if not points:
+                return True
+            cut = points[:self.trials - before]
+            found = self._round(cut)
+            if len(cut) == len(points):
+                self.agent.tell([self._told(trial) for trial in found])
+            self.round += 1
+            self._report()
+        return False
+
+    def _replaced(self, flight: int) -> bool:
+        """Keep `flight` points running: one is asked for as soon as another is finished and told. Trials are stored in
+        the order in which they finish, and stored ones are replayed in it. Returns as `_batches`."""
+        assert isinstance(self.workers, Workers)
+        running = Flight(self.workers, self.store, self.key)
+        while self.done < self.trials:
+            while len(running.asked) < min(flight, self.trials - self.done) and (points := self._asked(1)):
+                running.asked[self.round] = points[0]
+                self.round += 1
+            if not running.asked:
+                return True
+            trial = next(self.stored, None)
+            if trial is None:
+                trial = running.finished()
+                self._keep(trial)
+            else:
+                self._replay(trial, running.asked.get(trial.round))
+            running.asked.pop(trial.round, None)
+            self.agent.tell([self._told(trial)])
+        self._report()
+        return False
 
     def _start(self) -> None:
         """The starts of the plan, batch by batch; then an agent that hears is told them."""
@@ -288,13 +281,14 @@ class _Loop:
         if found and isinstance(self.agent, Hearing):
             self.agent.hear([self._told(trial) for trial in found])
 
-    def _asked(self) -> list[Point]:
-        """The points of the next round. Answers from outside are stored before they run, and asked for once."""
+    def _asked(self, count: int) -> list[Point]:
+        """The points of the next round, at most `count`. Those from outside are stored before they run, and asked for
+        once."""
         if not self.outside:
-            return self.agent.ask(self.plan.agent.batch)
+            return self.agent.ask(count)
         points = self.store.answer(self.round)
         if points is None:
-            points = self.agent.ask(self.plan.agent.batch)
+            points = self.agent.ask(count)
             self.store.keep_answer(self.round, points)
         return points
 
@@ -352,13 +346,25 @@ class _Loop:
             if trial is None:
                 self.stored = iter(())
                 break
-            if trial.point != points[len(found)] and not self.notes:
-                self.notes.append(f"trial {trial.number}: the agent proposes another point than the stored one "
-                                  "(another version of a library?); the stored trials stand")
+            self._replay(trial, points[len(found)])
             found.append(trial)
-            self._count(trial)
-            self.stored_stops += trial.verdict.stopped
         return found
+
+    def _replay(self, trial: Trial, point: Point | None) -> None:
+        """Count a stored trial, for which the agent proposes `point` now."""
+        if trial.point != point and not self.notes:
+            self.notes.append(f"trial {trial.number}: the agent proposes another point than the stored one "
+                              "(another version of a library?); the stored trials stand")
+        self._count(trial)
+        self.stored_stops += trial.verdict.stopped
+
+    def _keep(self, trial: Trial) -> None:
+        """Store and count a new trial."""
+        self.store.add(trial)
+        self.fresh += 1
+        self._count(trial)
+        if self.progress is not None and time.perf_counter() - self.told > TICK:
+            self._report()
 
     def _evaluated(self, points: Sequence[Point]) -> list[Trial]:
         keys = [self.key(point) for point in points]
@@ -381,11 +387,7 @@ class _Loop:
                 same, verdict = fresh[key] if key in fresh else known[key]
             trial = Trial(number + place, self.round, point, key, same, verdict)
             found.append(trial)
-            self.store.add(trial)
-            self.fresh += 1
-            self._count(trial)
-            if self.progress is not None and time.perf_counter() - self.told > TICK:
-                self._report()
+            self._keep(trial)
         return found
 
     def _report(self) -> None:

@@ -53,6 +53,9 @@ class Plan(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.cap is not None:
             _check_cap(self.cap, self.space, self.goal)
+            if getattr(self.agent, "in_flight", 0):
+                raise InputError("cap", "is that of the rounds of a search, and there are none with in_flight",
+                                 expected="no cap, or in_flight=0")
         changed = [path for case in self.goal.cases for path in case.changes]
         force_setattr(self, "space", self.space.for_cases(changed))
 

@@ -11,8 +11,9 @@ import pickle
 import platform
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Literal, Protocol
@@ -27,8 +28,9 @@ from astrarium.search.inputs import Inputs, differing, inputs_of
 from astrarium.search.limits import NO_LIMITS, Limits
 from astrarium.search.space import Space
 from astrarium.search.trial import Verdict
+from astrarium.units import Bytes
 
-__all__ = ["RETRIES", "Judges", "RayPool", "Workers"]
+__all__ = ["RETRIES", "Judges", "RayPool", "Workers", "cache_of"]
 
 Kind = Literal["threads", "processes"]
 PART, FASTEST = 1.0, 1e-4      # target seconds of a part of a batch; least seconds of a design
@@ -74,6 +76,8 @@ class Workers:
         self._cluster: RayPool | None = None
         self._alive: Connection | None = None       # the end that processes watch: they end when it is closed
         self._shipped, self._pace = b"", PART
+        self._begun: deque[tuple[int, Point]] = deque()
+        self._running: dict[Future[list[Verdict]], int] = {}
 
     def __enter__(self) -> Workers:
         if self.ray is not None:
@@ -122,6 +126,29 @@ class Workers:
             self._pace = max(FASTEST, taken / count)
             yield verdict
 
+    def begin(self, number: int, point: Point) -> None:
+        """Let a point run by itself, as soon as a worker is free."""
+        if self._cluster is not None:
+            self._cluster.begin(number, _evaluate, self._shipped, ([point], None))
+        elif self._pool is None:
+            self._begun.append((number, point))
+        elif self.kind == "threads":
+            self._running[self._pool.submit(lambda: list(self.evaluator.all([point])))] = number
+        else:
+            self._running[self._pool.submit(_evaluate, self._shipped, ([point], None))] = number
+
+    def finished(self) -> tuple[int, Verdict]:
+        """Wait for a point that was begun; returns its number and its verdict."""
+        if self._cluster is not None:
+            number, found = self._cluster.finished()
+            return number, found[0]
+        if self._pool is None:
+            number, point = self._begun.popleft()
+            return number, self.evaluator(point)
+        done = wait(self._running, return_when=FIRST_COMPLETED).done
+        first = min(done, key=self._running.__getitem__)
+        return self._running.pop(first), first.result()[0]
+
     def _as_bytes(self, inputs: Inputs | None = None) -> bytes:
         """Encode space, goal, limits and cache for another process; `inputs`: those that another machine must have."""
         try:
@@ -129,6 +156,17 @@ class Workers:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputError("jobs", f"the goal cannot go to another process ({error})",
                              expected="threads, or functions defined in a module") from None
+
+
+def cache_of(given: str | int) -> int:
+    """Convert the size of a cache ("512 MiB", or bytes) to bytes. Raises InputError unless it is above 0."""
+    try:
+        size = int(Bytes(given)) if isinstance(given, str) else given
+    except InputError:
+        size = 0
+    if size <= 0:
+        raise InputError("cache", f"{given!r} is not a size", expected='one such as "2 GB"')
+    return size
 
 
 def _end_with(watched: Connection) -> None:
@@ -161,6 +199,8 @@ class RayPool:
     def __init__(self, address: str):
         self._ray: Any = needed("evaluation over Ray", "ray", "ray")
         self._own = not self._ray.is_initialized()
+        self._shared: Any = None
+        self._running: dict[Any, int] = {}      # task -> its number
         if self._own:
             more: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
             if address == LOCAL:        # no usage reports from a cluster of ours, unless its user says otherwise
@@ -185,9 +225,17 @@ class RayPool:
         left = list(asked)
         try:
             while left:
-                found = self._ray.get(left[0])
+                found = self._answer(left[0])
                 del left[0]         # before the answer goes out, as no other may follow
                 yield found
+        finally:
+            for each in left:       # what ended the batch here ends its other parts there
+                self._ray.cancel(each, force=True)
+
+    def _answer(self, task: Any) -> Any:
+        """Wait for the answer of a task. Raises the error of the task, and InputError if its workers died."""
+        try:
+            return self._ray.get(task)
         except self._ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, AstrariumError):
                 raise error.cause from None
@@ -195,12 +243,24 @@ class RayPool:
         except (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.NodeDiedError) as error:
             raise InputError("ray", f"a part of a batch lost its worker more than {RETRIES} times",
                              expected="workers that live; the same command goes on with this study") from error
-        finally:
-            for each in left:       # what ended the batch here ends its other parts there
-                self._ray.cancel(each, force=True)
+
+    def begin(self, number: int, function: Callable[..., Any], shared: bytes, part: Any) -> None:
+        """Let `function(shared, part)` run."""
+        if self._shared is None:
+            self._shared = self._ray.put(shared)
+        task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(function)
+        self._running[task.remote(self._shared, part)] = number
+
+    def finished(self) -> tuple[int, Any]:
+        """Wait for a task that was begun; returns its number and its answer."""
+        [task], _ = self._ray.wait(list(self._running), num_returns=1)
+        answer = self._answer(task)
+        return self._running.pop(task), answer
 
     def close(self) -> None:
         """Leave the cluster, if this pool joined it."""
+        for task in self._running:
+            self._ray.cancel(task, force=True)
         if self._own:
             self._ray.shutdown()
 

@@ -9,6 +9,7 @@ instances are up, `loop` the clock, `record` what it writes down, `outcome` what
 from __future__ import annotations
 
 from astrarium.serving.deployment import Deployment, deployed
+from astrarium.serving.design import ServingDesign, dump_serving, load_serving_design
 from astrarium.serving.find import FoundRate, Tried
 from astrarium.serving.members import Change, Failures, Member
 from astrarium.serving.outcome import Served
@@ -64,6 +65,7 @@ __all__ = [
     "RequestTrace",
     "Served",
     "Serving",
+    "ServingDesign",
     "Session",
     "ShareGpt",
     "Slo",
@@ -71,7 +73,9 @@ __all__ = [
     "Tried",
     "Uniform",
     "deployed",
+    "dump_serving",
     "load_serving",
+    "load_serving_design",
     "most_requests",
     "policy_of",
     "serve",

@@ -53,23 +53,23 @@ def equal(prompt: int, output: int, tpot: Limit) -> Mix:
 
 def mix_of(arrivals: Arrivals, ttft: Limit, tpot: Limit) -> Mix:
     """The lengths of a stream. Raises InputError for one without a rate, and for conversations."""
-    if not hasattr(arrivals, "rate"):
+    if getattr(arrivals, "rate", None) is None:
         raise InputError("requests.kind", f"{arrivals.tag} has no rate to find", expected="poisson, gamma or sharegpt")
     if getattr(arrivals, "session", None) is not None:
         raise InputError("requests.session", "conversations are not planned", expected="no session, or a serving file")
     drawn = requests_of(replace_all(arrivals, {"count": DRAWN, "rate": 1.0}))
     prefix = getattr(arrivals, "prefix", None)
-    prompt, output = drawn.prompt, drawn.output
+    prompt, output, cached = drawn.prompt, drawn.output, 0 if prefix is None else prefix.tokens
     more = np.maximum(output - 1, 0)
     keep = ttft.share - SURE * math.sqrt(ttft.share * (1 - ttft.share) / SEEN)
     spread = max(float(each.std() / max(1.0, each.mean())) for each in (prompt, output))
     least = np.sort(more)[:math.floor(tpot.share * len(more))]
-    return Mix(max(1, math.floor(prompt.mean()) - (prefix.tokens if prefix else 0)),
-               math.floor(float((prompt * more).sum()) / max(1, int(more.sum()))),
-               math.floor(float(prompt.mean() if not ttft.percent else np.quantile(prompt, max(0.0, keep))))
-               - (prefix.tokens if prefix else 0),
-               float(output.mean()), int(np.quantile(output, 0.9)), int((prompt + output).max()),
-               float(least.sum()) / max(1, int(more.sum())), SURE * spread / math.sqrt(SEEN), True)
+    tail = np.quantile(prompt, max(0.0, keep)) if ttft.percent else prompt.mean()
+    return Mix(prompt=max(1, math.floor(prompt.mean()) - cached),
+               context=math.floor(float((prompt * more).sum()) / max(1, int(more.sum()))),
+               first=max(1, math.floor(float(tail)) - cached), output=float(output.mean()),
+               long=int(np.quantile(output, 0.9)), longest=int((prompt + output).max()),
+               share=float(least.sum()) / max(1, int(more.sum())), slack=SURE * spread / math.sqrt(SEEN), varies=True)
 
 
 def load_stream(path: str | os.PathLike[str]) -> Arrivals:

@@ -236,8 +236,8 @@ def assumptions(service: Service) -> list[str]:
     asked = service.mix.longest
     long = [f"prompt and answer have {asked:,} tokens, a sequence of the model here {longest:,}: an engine refuses "
             "what is beyond its max_model_len"] if longest and asked > longest else []
-    kind = "at random (Poisson)" if service.arrivals is None else f"as the stream says ({service.arrivals.tag})"
+    kind = "at random (Poisson" if service.arrivals is None else f"as the stream says ({service.arrivals.tag}"
     shared = getattr(service.arrivals, "prefix", None) is not None
-    return [*long, f"requests come {kind}, seed {service.seed}, at least {LEAST:,} and for {LIVES} times what one "
+    return [*long, f"requests come {kind}, seed {service.seed}), at least {LEAST:,} and for {LIVES} times what one "
             "lasts; figures are of the steady state", *([] if shared else ["no prompt begins like another"]),
             "each engine gets an equal share of the requests, dealt out at random"]

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Merit, Merits, Options, Told, one_objective
+from astrarium.search.agents.base import Agent, Batch, InFlight, Merit, Merits, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -26,6 +26,7 @@ class AntColony(Options, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "ant_colony"
     batch: Batch = 16
+    in_flight: InFlight = 0
     greediness: Annotated[float, Knob("Probability that an ant takes the strongest trail.", ge=0)] = 0.5
     evaporation: Annotated[float, Knob("How far the best ant's trail moves to its worth.", gt=0)] = 0.5
     decay: Annotated[float, Knob("How far a trail that an ant has taken moves back to `pheromone`.", ge=0)] = 0.1

@@ -9,9 +9,11 @@ from types import ModuleType
 from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.config import Config, Knob, decode
 from astrarium.config.spec import Variants
+from astrarium.engine.plugins.given import checked
 from astrarium.errors import AstrariumError, InputError, PluginError, install_line
 from astrarium.registry import Kind
 from astrarium.search.axes import Point
@@ -19,13 +21,17 @@ from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 from astrarium.search.trial import Verdict
 
-__all__ = ["Agent", "AgentOptions", "Batch", "Closing", "Hearing", "Merit", "Merits", "Options", "PluginAgent",
-           "Proof", "Prover", "Scale", "Scaled", "Told", "Values", "agent_options", "needed", "one_objective"]
+__all__ = ["Agent", "AgentOptions", "Batch", "Closing", "Hearing", "InFlight", "Merit", "Merits", "Options",
+           "PluginAgent", "Proof", "Prover", "Scale", "Scaled", "Told", "Values", "agent_options", "chosen_agent",
+           "needed", "one_objective", "started"]
 
 Values = tuple[float, ...]
 """The value of a point per objective, less is better; infinity for an infeasible point."""
 
 Batch = Annotated[int, Knob("Points asked for at a time; their results are told together.", ge=1, lt=1 << 20)]
+
+InFlight = Annotated[int, Knob("Designs that run at a time, each replaced as soon as it is finished; 0: batches.",
+                               ge=0, lt=1 << 20)]
 
 
 class Told(Struct, frozen=True):
@@ -45,7 +51,8 @@ class Agent(Protocol):
         """Propose 1 to `count` feasible points; none if there is nothing left to propose."""
 
     def tell(self, told: Sequence[Told]) -> None:
-        """Learn what became of the points of the last `ask`, in their order."""
+        """Learn what became of the points of the last `ask`, in their order. An agent with a field `in_flight` is asked
+        for one point at a time while others run, and told one at a time, in the order in which they finish."""
 
 
 class Proof(Struct, frozen=True):
@@ -110,6 +117,15 @@ def agent_options(name: str, options: Mapping[str, Any] | None = None) -> AgentO
     name, colon, text = name.partition(":")
     own = {name: text} if colon else {}
     return cast(AgentOptions, decode(Options, {"agent": name, **own, **(options or {})}))
+
+
+def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:
+    """The options of an agent: by name with `options`, or options with `options` replaced. Raises InputError."""
+    if isinstance(agent, str):
+        return agent_options(agent, options)
+    if not isinstance(agent, Options):
+        raise InputError("agent", f"{agent!r} is not an agent", expected="a name, or the options of an agent")
+    return cast(AgentOptions, replace(agent, **options) if options else agent)
 
 
 def one_objective(name: str, goal: Goal) -> None:
@@ -232,3 +248,12 @@ class PluginAgent:
     def _raised(self, method: str, error: Exception) -> PluginError | AstrariumError:
         return error if isinstance(error, AstrariumError) else PluginError(
             self.who, f"{method} raised {type(error).__name__}: {error}")
+
+
+def started(options: AgentOptions, space: Space, goal: Goal, seed: int) -> Agent:
+    """Start an agent; the answers of one that is not ours are checked. Raises PluginError if it lacks a method."""
+    who = f"agent {type(options).__qualname__}"
+    if not callable(getattr(options, "start", None)):
+        raise PluginError(who, "has no method start(space, goal, seed)")
+    agent: Agent = checked(who, options.start(space, goal, seed), ("ask", "tell"))
+    return agent if type(options).__module__.startswith(f"{__package__}.") else PluginAgent(who, agent, space)

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from astrarium.config import Knob
-from astrarium.search.agents.base import Agent, Batch, Merit, Merits, Options, Scale, Told, Values
+from astrarium.search.agents.base import Agent, Batch, InFlight, Merit, Merits, Options, Scale, Told, Values
 from astrarium.search.agents.gaussian import Floats, Model, Prediction, fit, log_cdf, log_improvement
 from astrarium.search.axes import Axis, Point
 from astrarium.search.goal import Goal
@@ -34,6 +34,7 @@ class Bayesian(Options, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "bayesian"
     batch: Batch = 4
+    in_flight: InFlight = 0
     startup: Annotated[int, Knob("Random designs before the model is used.", ge=2)] = 16
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
@@ -164,6 +165,7 @@ class _Bayesian:
     def __init__(self, options: Bayesian, space: Space, goal: Goal, seed: int):
         self.options, self.space, self.rng = options, space, random.Random(seed)
         self.trials = _Trials(space, goal)
+        self.open: dict[Point, None] = {}      # points without a result
 
     def hear(self, told: Sequence[Told]) -> None:
         """The models learn from the points."""
@@ -173,17 +175,20 @@ class _Bayesian:
         """Add the trials to the models' data."""
         for each in told:
             self.trials.add(each)
+            self.open.pop(each.point, None)
 
     def ask(self, count: int) -> list[Point]:
         """The most promising points; none if every design is known."""
-        known = self.trials.known
+        tried = len(self.trials.known) + len(self.open)
         if not self.space.continua:
-            count = min(count, self.space.count - len(known))
-        if len(known) < self.options.startup:
-            return self._new(count, set())
-        self.trials.aim([-math.log(1.0 - self.rng.random()) for _ in self.trials.signs])
-        pool = self._candidates()
-        return pool.choose(count) + self._new(max(0, count - len(pool.points)), set(pool.points))
+            count = min(count, self.space.count - tried)
+        found: list[Point] = []
+        if tried >= self.options.startup and self.trials.known:
+            self.trials.aim([-math.log(1.0 - self.rng.random()) for _ in self.trials.signs])
+            found = self._candidates().choose(count, list(self.open))
+        found += self._new(count - len(found), {*found, *self.open})
+        self.open.update(dict.fromkeys(found))
+        return found
 
     def _candidates(self) -> _Pool:
         """Moves from the best points, random points, and moves from the most promising of these."""
@@ -238,21 +243,24 @@ class _Pool:
         """The points of the most worth."""
         return [self.points[place] for place in np.argsort(-self.worth, kind="stable")[:count]]
 
-    def choose(self, count: int) -> list[Point]:
-        """Points to try together: each is chosen as if the earlier ones had their predicted values."""
-        top = self.best(SHORT)
-        predicted, least, found = self._predicted(top), self.least, list[Point]()
-        for _ in range(min(count, len(top))):
-            worth = self._worth(len(top), predicted, least)
-            worth[[top.index(point) for point in found]] = -math.inf
-            place = int(np.argmax(worth))
-            found.append(top[place])
+    def choose(self, count: int, running: Sequence[Point]) -> list[Point]:
+        """New points to try together: each is chosen as if the earlier ones and those that run had their predicted
+        values."""
+        top = [*running, *(point for point in self.best(SHORT + len(running)) if point not in running)]
+        predicted, least, chosen = self._predicted(top), self.least, list[int]()
+        while len(chosen) < min(count + len(running), len(top)):
+            place = len(chosen)
+            if place >= len(running):
+                worth = self._worth(len(top), predicted, least)
+                worth[chosen] = -math.inf
+                place = int(np.argmax(worth))
+            chosen.append(place)
             for each in predicted:
                 if each is not None:
                     each.believe(place)
             if predicted[0] is not None and math.isfinite(least):
                 least = min(least, float(predicted[0].mean[place]))
-        return found
+        return [top[place] for place in chosen[len(running):]]
 
     def _predicted(self, points: Sequence[Point]) -> list[Prediction | None]:
         rows = self.trials.features(points)

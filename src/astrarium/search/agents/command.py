@@ -15,7 +15,7 @@ import msgspec
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Told
+from astrarium.search.agents.base import Agent, Batch, InFlight, Options, Told
 from astrarium.search.axes import Point
 from astrarium.search.dialogue import Dialogue
 from astrarium.search.evaluate import Judge
@@ -28,6 +28,7 @@ LONGEST = 1 << 24       # bytes of an answer
 READ = 1 << 16
 FAREWELL = 1.0          # seconds in which a program may end by itself
 WHO = "agent command"
+QUESTIONS = 100      # explanations before one proposal
 
 
 class Command(Options, frozen=True, kw_only=True):
@@ -37,6 +38,7 @@ class Command(Options, frozen=True, kw_only=True):
     tag: ClassVar[str] = "command"
     outside: ClassVar[bool] = True
     batch: Batch = 1
+    in_flight: InFlight = 0
     command: Annotated[str, Knob("The program and its arguments, as a shell splits them.")] = ""
     patience: Annotated[float, Knob("Seconds that an answer may take.", gt=0)] = 600.0
     attempts: Annotated[int, Knob("Answers to one request that may be refused before the search ends.", ge=1)] = 5
@@ -64,14 +66,20 @@ class _Outside:
         """The points that the program proposes; a refused answer is explained, and asked for again."""
         if self.program is None:
             self.program = _Program(self.words, self.options.patience)
-        said = ""
-        for _ in range(self.options.attempts):
+        said, refused, asked = "", 0, 0
+        while refused < self.options.attempts:
             line = self.program.answer([*self.waiting, {"type": "ask", "count": count}])
             self.waiting = []
             try:
-                return self.dialogue.points_of(line, count)
+                answer = self.dialogue.read(line)
+                if not answer.explain:
+                    return self.dialogue.points_of(answer, count)
+                if asked == QUESTIONS:
+                    raise InputError("explain", f"was asked {QUESTIONS} times", expected="a proposal")
+                asked += 1
+                self.waiting = [self.dialogue.explained(answer)]
             except InputError as error:
-                said = str(error)
+                said, refused = str(error), refused + 1
                 self.waiting = [self.dialogue.refused(error)]
         raise InputError(WHO, f"{self.options.attempts} answers in a row were refused, the last one: {said}",
                          expected="answers within the space; the same command goes on with this study")

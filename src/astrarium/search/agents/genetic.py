@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
-from astrarium.search.agents.base import Agent, Batch, Merit, Merits, Options, Told, one_objective
+from astrarium.search.agents.base import Agent, Batch, InFlight, Merit, Merits, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -25,6 +25,7 @@ class Genetic(Options, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "genetic"
     batch: Batch = 32
+    in_flight: InFlight = 0
     mutation: Annotated[float, Knob("Probability that a knob of a child is changed.", ge=0)] = 0.05
     crossover: Annotated[float, Knob("Probability that a child has two parents.", ge=0)] = 0.9
     tournament: Annotated[int, Knob("Points among which the best becomes a parent.", ge=1)] = 3
@@ -48,8 +49,9 @@ class _Genetic:
     def ask(self, count: int) -> list[Point]:
         """The points of the next generation; none if every design is known."""
         found: list[Point] = []
-        grown = len(self.known) >= self.options.batch
-        for _ in range(count if grown else max(1, min(count, self.options.batch - len(self.known)))):
+        grown = len(self.known) >= self.options.batch and bool(self.population)
+        left = max(1, self.options.batch - len(self.known))
+        for _ in range(count if grown else min(count, left)):
             point = self._new(grown)
             if point is not None:
                 self.known.add(point)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Told
+from astrarium.search.agents.base import Agent, Batch, InFlight, Options, Told
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -21,6 +21,7 @@ class Random(Options, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "random"
     batch: Batch = 32
+    in_flight: InFlight = 0
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:      # noqa: ARG002
         """Start a search."""
@@ -44,6 +45,7 @@ class Grid(Options, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "grid"
     batch: Batch = 32
+    in_flight: InFlight = 0
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:      # noqa: ARG002
         """Start a search; the seed has no effect. Raises InputError if a knob is a continuum."""

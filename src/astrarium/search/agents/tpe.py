@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 from astrarium.config import Knob
-from astrarium.search.agents.base import Agent, Batch, Options, Scaled, Told, needed, one_objective
+from astrarium.search.agents.base import Agent, Batch, InFlight, Options, Scaled, Told, needed, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -22,6 +22,7 @@ class Tpe(Options, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "tpe"
     batch: Batch = 1
+    in_flight: InFlight = 0
     startup: Annotated[int, Knob("Random points before the model is used.", ge=1)] = 20
     multivariate: Annotated[bool, Knob("Model knobs together rather than one by one.")] = True
 
@@ -32,8 +33,9 @@ class Tpe(Options, frozen=True, kw_only=True):
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=self.startup,
-                                                 multivariate=self.multivariate, constant_liar=self.batch > 1)
+            sampler = optuna.samplers.TPESampler(
+                seed=seed, n_startup_trials=self.startup, multivariate=self.multivariate,
+                constant_liar=self.batch > 1 or self.in_flight > 1)
         return _Tpe(optuna, sampler, space)
 
 
@@ -60,12 +62,12 @@ class _Tpe:
         self.optuna, self.space = optuna, space
         self.study = optuna.create_study(sampler=sampler)
         self.distributions, self.scaled = _distributions(optuna, space), Scaled()
-        self.open: list[tuple[Any, bool]] = []      # trials of the study, and whether they wished for the very point
+        self.open: dict[Point, tuple[Any, bool]] = {}      # trials of the study; whether they wished for the very point
         self.known: set[Point] = set()
 
     def ask(self, count: int) -> list[Point]:
         """The feasible points nearest to the sampler's next wishes."""
-        self.open, found = [], list[Point]()
+        found: list[Point] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for _ in range(count):
@@ -78,24 +80,26 @@ class _Tpe:
         for _ in range(TRIES):
             wish = tuple([trial.params[axis.name] for axis in self.space.axes])
             point = self.space.projector.project(wish)
-            if point not in self.known:
+            if point not in self.known and point not in self.open:
                 break
             self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
             trial = self.study.ask(self.distributions)
-        self.open.append((trial, wish == point))
+        self.open[point] = trial, wish == point
         return point
 
     def tell(self, told: Sequence[Told]) -> None:
         """Tell the sampler the scaled values."""
-        for (trial, exact), each in zip(self.open, told):
+        for each in told:
             value = self.scaled(each)[0]
-            if exact:
+            trial, exact = self.open.pop(each.point, (None, False))
+            if trial is None:      # the point was told already
+                continue
+            if exact and each.point not in self.known:
                 self.known.add(each.point)
                 self.study.tell(trial, value)
             else:
                 self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
                 self._teach(each.point, value)
-        self.open = []
 
     def hear(self, told: Sequence[Told]) -> None:
         """Teach the sampler points that it did not wish for."""
