@@ -16,8 +16,9 @@ import sys
 
 import numpy as np
 
+from astrarium.arrays import F64
 from astrarium.compute.kernels.rows import Rows, casts, devices, read, streams
-from astrarium.compute.kernels.table import F64, Curve, along
+from astrarium.compute.kernels.table import Curve, along
 
 NARROW = ("fp8", "fp8_block", "fp4")
 LEAST = 5000.0      # ns by which the casts of mirror images must differ

@@ -59,7 +59,8 @@ SLIDES = {
     "designs": Slide(
         "Designs for the use cases", "mixes", figures.designs, ("Each use case wants a design of its own",),
         "The design that the talk shows, and the best found here (performance per bandwidth); green: the same value. "
-        "Last row: runtime times bandwidth, over ours."),
+        "Last row: runtime times bandwidth, over ours. Pairs of use cases of which one refuses the design of the other "
+        "are not counted."),
     "rewards": Slide(
         "Reward of every trial", "agents", figures.rewards,
         ("The random walk's curve stays flat, the other agents learn",),

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-__all__ = ["KERNELS", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Placed", "Schedule"]
+from astrarium.arrays import I32
 
-I32 = npt.NDArray[np.int32]
+__all__ = ["KERNELS", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Placed", "Schedule"]
 
 
 class CommOp(enum.IntEnum):

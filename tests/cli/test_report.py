@@ -85,8 +85,10 @@ class _Page(HTMLParser):
 def test_tables_and_page(studies: list[str], run: Run) -> None:
     said = run("report", *studies, "--html", "page.html", "--recheck")
     assert said.code == 0, said.err
-    for words in ("best designs", "contention", "importance of knobs", "collective.chunks", "closed_form"):
+    for words in ("best designs", "contention", "importance of knobs", "collective.chunks", "closed_form",
+                  "Pareto front\n  makespan  network_bandwidth"):
         assert words in said.out
+    assert "Pareto front\n  trial  makespan  network_bandwidth" in run("report", studies[0]).out
     text = Path("page.html").read_text(encoding="utf-8")
     page = _Page()
     page.feed(text)

@@ -127,7 +127,7 @@ def test_replay_of_groups_that_contradict_each_other(tmp_path: Path) -> None:
     result = both(chosen)
     assert calls(result) == [(1, 21), (11, 21)]
     assert isinstance(chosen.workload, Trace)
-    assert "has other ranks than rank 0 gives it" in trace_notes(chosen.workload, result)[0]
+    assert "has other ranks than rank 0 gives it" in trace_notes(chosen, result)[0]
     with pytest.raises(InputError, match="has other ranks than rank 0 gives it"):
         ar.simulate(design(tmp_path / "w"))
 
@@ -307,3 +307,22 @@ def test_a_step_that_was_cut_out_begins_when_it_began(tmp_path: Path) -> None:
     clocks = clocks_of(read_traces(tmp_path / "w"), {})
     assert clocks is not None
     assert clocks.begin.tolist() == [0, 3_000_000]
+
+
+# ------------------------------------------------------------ what was not recorded
+def test_notes_name_missing_ranks_and_bytes(tmp_path: Path) -> None:
+    """A network simulates neither the ranks without a trace nor bytes that were not recorded."""
+    for rank in (0, 1):
+        one = Recording(rank, 8, 0)
+        one.coll(20, 5, 0, [one.coll(10, 5, 1000, [one.comp(0, 10)])])
+        one.coll(30, 1, 0, op=CommOp.BARRIER)
+        one.write(tmp_path / "w")
+    chosen = design(tmp_path / "w")
+    part, sizes = trace_notes(chosen, ar.simulate(chosen))[-2:]
+    assert part.startswith("2 of the job's 8 ranks have a trace")
+    assert sizes.startswith("2 of 6 collectives have no recorded bytes")
+    replayed = replay_design(str(tmp_path / "w.*.et"))
+    assert not any("recorded bytes" in line or "of the job's" in line for line in
+                   trace_notes(replayed, ar.simulate(replayed)))
+    whole = replace(chosen, "workload.rank", 1)
+    assert not any("of the job's" in line for line in trace_notes(whole, ar.simulate(whole)))

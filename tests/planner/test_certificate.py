@@ -107,12 +107,10 @@ def room(found: dict[str, Any]) -> None:
         machine["room"] = found["best"][-2] * 0.9
 
 
-def worse(found: dict[str, Any]) -> None:
-    """A better layout is said not to run."""
-    for row in (found["best"], *found["evaluated"]):
-        if row == found["best"] and row is not found["best"]:
-            row[-1] = None
-    found["evaluated"].append(found["best"])
+def more(found: dict[str, Any]) -> None:
+    """More NPUs than the design has."""
+    for machine in found["machines"]:
+        machine["npus"] *= 2
 
 
 def outside(found: dict[str, Any]) -> None:
@@ -123,7 +121,7 @@ def outside(found: dict[str, Any]) -> None:
     found["evaluated"][place] = list(found["best"])
 
 
-TAMPERED = (lower, other, network, memory, bound, room, worse, outside)
+TAMPERED = (lower, other, network, memory, bound, room, more, outside)
 
 
 def refused(seed: int, tamper: Any) -> None:

@@ -36,7 +36,7 @@ def test_keys_that_the_user_calls_harmless(tmp_path: Path) -> None:
     path.write_text(MEGATRON.replace("--log-interval 3", "--frobnicate 3 --frob-two --cpu-offloading-num-layers 9"))
     launch = read_launch(str(path), ["--frob*", "cpu-offloading-num-layers"])
     assert "as without frobnicate, frob_two, cpu_offloading_num_layers (--ignore)" in launch.assumed
-    with pytest.raises(InputError, match=r"--ignore frobnicat: is no key of .*did you mean 'frobnicate'"):
+    with pytest.raises(InputError, match=r"--ignore frobnicat: is not a key of .*did you mean 'frobnicate'"):
         read_launch(str(path), ["frobnicat"])
     with pytest.raises(InputError, match="keys that are not known here: frobnicate, frob_two; expected --ignore "
                                          "frobnicate,frob_two where"):

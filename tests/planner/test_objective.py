@@ -94,7 +94,7 @@ def test_a_plan_within_a_budget() -> None:
     ({"objective": "price"}, r"objective: 'price' is not known; expected one of time, cost, energy, carbon"),
     ({"budget": "6"}, r"budget: '6' is a number without a unit"), ({"budget": "$0"}, r"budget: '\$0' buys nothing"),
     ({"budget": "$1e15"}, r"budget: pays for more than 1,048,576 hosts; expected less, or --gpus"),
-    ({"power": "$5"}, r"power: .*is not a power"), ({}, r"gpus: is missing; expected how many NPUs, or a budget"),
+    ({"power": "$5"}, r"power: .*is not a power"), ({}, r"gpus: is missing; expected --gpus N .*--budget"),
     ({"budget": "$6M", "cost": "deepseek_v3"}, r"cost.host: is missing"),
     ({"gpus": 8, "cost": {"rental": "gcp_tpu_v4_2025_03"}}, r"cost.rental: gcp_tpu_v4_2025_03 is a price of tpu_v4"),
     ({"gpus": 8, "cost": {"host": "dgx_b200_2024_12"}}, r"cost.host: dgx_b200_2024_12 is a price of b200"),

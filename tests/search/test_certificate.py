@@ -52,6 +52,12 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "c.json"
 
 
+def test_values_that_are_not_known_have_no_certificate(tmp_path: Path) -> None:
+    search(tiny_space(), "makespan", agent="random", trials=80, cap=1.0, study=tmp_path / "s")
+    with pytest.raises(InputError, match=r"has no certificate: trial \d+ was beyond the cap"):
+        write_certificate(load_study(tmp_path / "s"), str(tmp_path / "c"))
+
+
 def test_an_optimum_is_confirmed(root: Path, certificate: Path) -> None:
     source = str(Path(ar.__file__).resolve().parents[1])
     done = subprocess.run([sys.executable, str(root / "tools" / "check_optimum.py"), str(certificate)], text=True,

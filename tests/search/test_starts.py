@@ -118,7 +118,7 @@ def test_the_base_is_tried_first_wherever_it_is_near() -> None:
     other = Space(space.base, {"network.dims[0].shape": ["switch", "fully_connected"], "collective.chunks": [1, 2]})
     found = search(other, "makespan", agent="grid", trials=10)
     assert found.trials == 4
-    assert found.notes == ("the base is not tried: network.dims[0].shape has not its value, ring",)
+    assert found.notes == ("the base is not tried: network.dims[0].shape of the base is ring, which is not a choice",)
     assert search(space, "makespan", agent="random", start=(), trials=1).plan.starts == ()
 
 

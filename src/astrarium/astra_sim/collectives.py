@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I32, I64
 from astrarium.astra_sim.custom_program import CustomCollective, custom_program
 from astrarium.astra_sim.rules import ALL, AstraRules
 from astrarium.collective.chunking import split
@@ -24,8 +24,6 @@ from astrarium.vocab import CommOp
 
 __all__ = ["CollectiveTable", "CustomCollective"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 KEYS = {CommOp.ALL_REDUCE: "all-reduce", CommOp.ALL_GATHER: "all-gather", CommOp.ALL_TO_ALL: "all-to-all",
         CommOp.REDUCE_SCATTER: "reduce-scatter"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import I32
 from astrarium.astra_sim.custom_program import CustomCollective
 from astrarium.astra_sim.hash_order import ids_in_order
 from astrarium.astra_sim.programs import program_of_class
@@ -18,8 +18,6 @@ from astrarium.trace import Traces
 from astrarium.trace.columns import Columns
 
 __all__ = ["custom_collective"]
-
-I32 = npt.NDArray[np.int32]
 
 
 def custom_collective(traces: Traces) -> CustomCollective:

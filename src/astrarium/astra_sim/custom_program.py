@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32
 from astrarium.engine.plan import CustomProgram, Kind, Program
 from astrarium.errors import InputError, TraceError
 
 __all__ = ["CustomCollective", "custom_program"]
 
-I32 = npt.NDArray[np.int32]
 RUNS = (Kind.SEND, Kind.RECV, Kind.DELAY)
 
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from astrarium.arrays import I32, I64
 from astrarium.astra_sim.collectives import CollectiveTable, CustomCollective
 from astrarium.astra_sim.programs import COMM_KIND, program_of_class
 from astrarium.astra_sim.rules import ALL, AstraRules, in_ps
@@ -41,8 +41,6 @@ from astrarium.vocab import CommOp
 
 __all__ = ["AstraDim", "AstraSystem", "CustomCollective", "TraceClass", "lower_astra_sim", "wrapped_message"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 LIFO = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
 COLLECTIVE, SEND, RECV, REMOTE = int(Kind.COLLECTIVE), int(Kind.SEND), int(Kind.RECV), int(Kind.REMOTE)
 SHAPES = {"Ring": Shape.RING, "Switch": Shape.SWITCH, "FullyConnected": Shape.FULLY_CONNECTED}

@@ -13,9 +13,9 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.astra_sim.statistics import first_ranks, node_times
 from astrarium.engine import Outcome
 from astrarium.errors import TraceError
@@ -25,7 +25,6 @@ from astrarium.trace.write import node_messages, write_files
 
 __all__ = ["formatted", "track_memory"]
 
-I64 = npt.NDArray[np.int64]
 UNDEFINED = (0, 10, -1)     # ns, ns and node of the writer of a tensor that is read before anything writes it
 MIB = 1024.0 * 1024.0
 DIGITS = re.compile(r"\s*\+?([0-9]{1,18})(?![0-9])")

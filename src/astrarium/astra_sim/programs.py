@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import I64, U8
 from astrarium.astra_sim.rules import ALL, AstraRules
 from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.lower.node_tables import COMM_TYPE, children_of, table
@@ -15,12 +16,6 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["COLLECTIVE_OPS", "COMM_KIND", "program_of_class"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-U64 = npt.NDArray[np.uint64]
-F64 = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 Scalar = TypeVar("Scalar", np.bool_, np.uint8, np.int16)
 
 MAX_NS = 9.2e15  # about 2^63 ps

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64, Bool
 from astrarium.astra_sim.lowering import AstraSystem
 from astrarium.engine import Outcome, Plan
 from astrarium.trace.work import TraceClass
@@ -14,8 +14,6 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["first_ranks", "node_times", "statistics"]
 
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 
 PS_PER_NS = 1000
 COMM = [NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV]

@@ -59,7 +59,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--precision", choices=tuple(PRECISIONS), help="number formats; default: the workload's, or "
                                                                        "the stack's (bf16)")
     parser.add_argument("--set", metavar="FIELD=VALUE", action="append", default=[], dest="settings",
-                        help="a field of the workload (astrarium help: docs/reference/knobs.md), such as "
+                        help="a field of the workload (all: astrarium list field, paths below workload.), such as "
                              "precision.gradients=fp32 or mask=skip; may be repeated")
     space_flags(parser)
     serving_flags(parser)

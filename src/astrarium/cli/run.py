@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     if isinstance(design.workload, Trace):
         from astrarium.cli.trace_notes import trace_notes
 
-        for line in trace_notes(design.workload, result):
+        for line in trace_notes(design, result):
             note(line)
     if result.outcome.unfolded_because and options.fold != "off":
         note(f"every rank was simulated: {result.outcome.unfolded_because}")

@@ -18,18 +18,17 @@ from math import inf
 from typing import TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium import catalog
+from astrarium.arrays import F64
 from astrarium.collective.fabrics import Fabric
 from astrarium.collective.lines import smallest
 from astrarium.errors import UnsupportedError, nearest
 
 __all__ = ["ENGINES", "FASTEST", "NCCL", "VLLM_FUSED", "Rows", "engine_ns", "library_ns", "rows_of"]
 
-F64 = npt.NDArray[np.float64]
 T = TypeVar("T", float, F64)
 ENGINES = ("vllm", "sglang", "trtllm")
 NCCL, FASTEST, VLLM_FUSED = "nccl", "fastest", "vllm_fused"

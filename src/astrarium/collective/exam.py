@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.collective import exam_order, exam_shape
 from astrarium.collective.algorithms import Bound
 from astrarium.collective.messages import Expanded, expand, message_blocks
@@ -29,7 +30,6 @@ from astrarium.vocab import CommOp, Schedule
 __all__ = ["Proof", "check_bound", "examine"]
 
 Held = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 
 class Proof(Struct, frozen=True, eq=False):

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.collective.exam_shape import Fail
 from astrarium.collective.messages import Expanded, message_blocks
 from astrarium.vocab import Schedule
 
 __all__ = ["check_hazards", "firing_order", "longest_chain", "sender_of_receive"]
-
-I64 = npt.NDArray[np.int64]
 
 
 def sender_of_receive(table: Expanded) -> I64:

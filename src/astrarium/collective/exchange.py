@@ -19,9 +19,7 @@ from collections.abc import Mapping
 from math import log
 from typing import TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from astrarium.arrays import F64
 from astrarium.collective.fabrics import Fabric, Lines
 from astrarium.collective.lines import between, fastest, mean
 from astrarium.collective.measured import Layout
@@ -29,7 +27,6 @@ from astrarium.errors import UnsupportedError, nearest
 
 __all__ = ["ALL_TO_ALL", "exchange_ns", "exchange_rows", "phase_ns"]
 
-F64 = npt.NDArray[np.float64]
 T = TypeVar("T", float, F64)
 Group = tuple[int, int]
 ALL_TO_ALL = "all_to_all"

@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.collective.groups import SubDim
 from astrarium.collective.messages import expand, message_blocks, ranges
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
 __all__ = ["hierarchical"]
-
-I64 = npt.NDArray[np.int64]
 
 
 class _Table(Struct, frozen=True, eq=False):

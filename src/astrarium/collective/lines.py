@@ -9,9 +9,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import F64
+
 __all__ = ["between", "fastest", "fit_line", "fit_lines", "least", "mean", "smallest"]
 
-F64 = npt.NDArray[np.float64]
 T = TypeVar("T", float, F64)
 Line = tuple[float, float]
 

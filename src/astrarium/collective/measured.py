@@ -34,10 +34,9 @@ from collections.abc import Iterable, Mapping
 from math import log2
 from typing import TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.collective.bandwidth import bus_factor
 from astrarium.collective.engines import FASTEST, NCCL, library_ns, rows_of
 from astrarium.collective.fabrics import Fabric, Lines
@@ -47,7 +46,6 @@ from astrarium.vocab import CommOp
 
 __all__ = ["Layout", "best_busbw", "measured_ns", "message_ns", "rule_ns", "wire_ns"]
 
-F64 = npt.NDArray[np.float64]
 T = TypeVar("T", float, F64)
 LEAST = 1e-9        # ns: of nothing over links without latency the quotient is 1
 _SAME = {CommOp.REDUCE_SCATTER_BLOCK: CommOp.REDUCE_SCATTER}

@@ -13,13 +13,11 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import I64, Bool
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
 __all__ = ["Expanded", "Messages", "assemble", "concatenate", "expand", "message_blocks", "one_program", "ranges",
            "reverse", "together"]
-
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 
 
 class Messages(Struct, frozen=True, eq=False):

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from astrarium.arrays import F64
 from astrarium.collective.bandwidth import bus_factor
 from astrarium.collective.fabrics import Fabric, Line
 from astrarium.collective.lines import fit_lines
 from astrarium.collective.measured import Layout, measured_ns, rule_ns, wire_ns
-from astrarium.collective.nccl_log import F64, SPARSE, Log, fitted, medians
+from astrarium.collective.nccl_log import SPARSE, Log, fitted, medians
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp
 

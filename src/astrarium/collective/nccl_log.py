@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.collective.bandwidth import bus_factor
 from astrarium.collective.lines import fit_lines, least
 from astrarium.errors import InputError
@@ -30,7 +30,6 @@ SPARSE = 4      # rows that a line needs
 PASSES = 2      # times its link that a bus may have: trees of two hosts and switches that reduce have more than one
 RANK = re.compile(r"^#\s+Rank\s+(\d+)(?:\s+Group\s+(\d+))?\b.*?\bon\s+(\S+)\s+(device\s+\d+\s+\[[^\]]*\])",
                   re.MULTILINE)
-F64 = npt.NDArray[np.float64]
 
 
 class Log(Struct, frozen=True, eq=False):

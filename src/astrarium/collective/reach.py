@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.collective.algorithms.algorithm import Reach
 from astrarium.engine.plan import Dim, Shape
 
 __all__ = ["reach", "reach_of_dim"]
 
-I64 = npt.NDArray[np.int64]
 LOOKED_AT = 512     # members whose distances are all looked at; of more, as if they were the whole dim
 HOPLESS = (Shape.SWITCH, Shape.FULLY_CONNECTED)
 

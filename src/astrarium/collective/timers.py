@@ -9,9 +9,9 @@ from math import prod
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from astrarium import registry
+from astrarium.arrays import F64
 from astrarium.collective.config import Collective
 from astrarium.collective.engines import NCCL, rows_of
 from astrarium.collective.exchange import ALL_TO_ALL, exchange_ns, exchange_rows
@@ -22,7 +22,6 @@ from astrarium.vocab import CommOp
 
 __all__ = ["Timer", "Way", "measured", "named", "timer_of", "times"]
 
-F64 = npt.NDArray[np.float64]
 T = TypeVar("T", float, F64)
 
 

@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import F64, I16, Bool
 from astrarium.compute.kernels import DeviceModel, Machine, from_sheet, latency_ns, load, with_torch
 from astrarium.compute.kernels.asked import SIXTEEN, STREAMS, in_torch, normalised
 from astrarium.compute.kernels.choice import TORCH
 from astrarium.compute.kernels.correction import corrected_by
-from astrarium.compute.kernels.forest import I16
 from astrarium.compute.kernels.model import FamilyModel
 from astrarium.compute.kernels.power import Chip
 from astrarium.compute.kernels.predict import no_rates
@@ -33,8 +32,6 @@ FOLDS = 5
 LIKE = "h100_sxm"
 """The device whose rows of PyTorch's kernels replace those of a device without."""
 STREAM, STREAMED = "stream/", "streams"
-F64 = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 Rows = tuple[F64, F64]
 
 

@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import asdict
 
+from astrarium.arrays import F64
 from astrarium.compute.calibration import Calibration
 from astrarium.compute.kernels import DeviceModel, Machine
 from astrarium.compute.kernels.power import Chip
@@ -24,7 +24,6 @@ from astrarium.errors import InputError
 __all__ = ["dumps", "load_calibrated"]
 
 FORMAT = 1
-F64 = npt.NDArray[np.float64]
 
 
 def dumps(given: Calibration, note: str = "") -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import F64, I64
 from astrarium.errors import InputError
 
 __all__ = ["LIMIT_PS", "to_ps", "truncated_ns"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 LIMIT_PS = 2**62
 """Longest single duration, ps (53 days); two of them still fit the clock."""

@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.compute.replay import replay_astra_sim, replay_native
 from astrarium.compute.roofline import roofline_astra_sim, roofline_native
 
 __all__ = ["DURATIONS", "Durations"]
-
-I64 = npt.NDArray[np.int64]
 
 
 class Durations(Struct, frozen=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64
 from astrarium.config import Config, Knob
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["InSitu", "factors_of"]
 
-F64 = npt.NDArray[np.float64]
 CLASS = {"gemm": "gemm", "grouped_gemm": "gemm", "attention": "attention", "mla": "attention",
          "attention_backward": "attention_backward"}
 NARROW = ("fp8", "fp4", "int8", "int4")

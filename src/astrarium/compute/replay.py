@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.compute.checked import LIMIT_PS
 from astrarium.errors import InputError
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["replay_astra_sim", "replay_native", "replayed"]
 
-I64 = npt.NDArray[np.int64]
 PS_PER_US = 1_000_000
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.compute.checked import to_ps, truncated_ns
 from astrarium.compute.replay import replayed
 from astrarium.compute.traffic import with_repeats
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from astrarium.engine.plugins.compute import ComputeNodes
 
 __all__ = ["roofline_astra_sim", "roofline_native", "roofline_of"]
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 
 def roofline_native(flops: npt.ArrayLike, size: npt.ArrayLike, peak: float, bandwidth: float,

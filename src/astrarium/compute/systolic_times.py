@@ -7,9 +7,9 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.compute.arrays import RATES, Arrays, Words, product_cycles
 from astrarium.compute.checked import to_ps
 from astrarium.compute.kernels.machine import BYTES
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Chip", "Product", "durations", "kernel_ns", "products_of"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 MATRIX = ("gemm", "grouped_gemm")
 
 

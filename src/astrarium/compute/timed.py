@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import F64, I64, Bool
 from astrarium.compute.checked import to_ps
 from astrarium.compute.config import Compute, near
 from astrarium.compute.in_situ import CLASS as PRODUCTS
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Predicted", "Work", "durations", "load_of", "split", "with_operators"]
 
-Bool = npt.NDArray[np.bool_]
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 SLOW = 0.7      # a clock at which kernels are also timed
 Predict = Callable[["Sequence[Kernel]", float], F64]
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import F64
 from astrarium.compute.kernels.machine import BYTES
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["WIDTH", "product_traffic", "repeated_bytes", "with_repeats"]
 
-F64 = npt.NDArray[np.float64]
 
 WIDTH: Mapping[str, float] = MappingProxyType({**BYTES, "fp4": 0.5})
 """Bytes of one element of an operand; without the scales of block formats, which workloads leave out as well."""

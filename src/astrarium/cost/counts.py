@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64, I64
 from astrarium.catalog.market import part
 from astrarium.cost import of_dims
 from astrarium.cost.of_dims import Cables, Counts, named, times
@@ -22,9 +22,6 @@ from astrarium.fabric.expand import XPU
 from astrarium.network.planned import built_of
 
 __all__ = ["Counts", "counts", "hosts_of", "needed"]
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 
 def counts(design: Design) -> Counts:

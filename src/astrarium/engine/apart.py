@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import I64
 from astrarium.engine.connected import connected
 from astrarium.engine.jobs import of_collectives, part_of
 from astrarium.engine.outcome import Outcome, link_counts
@@ -26,8 +26,6 @@ from astrarium.errors import EXPLAINED
 
 __all__ = ["execute_apart", "run_apart", "sets_of_jobs"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 Part = tuple[I64, Outcome, int]     # ranks of the plan [copies * ranks of the run], its Outcome, copies
 
 

@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import I32
 from astrarium.engine.media import medium_kind
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Dim, Kind, Order, Plan, Program, Shape
 from astrarium.errors import InternalError, UnsupportedError
 
 __all__ = ["run_attached", "widened"]
-
-I32 = npt.NDArray[np.int32]
 
 
 def run_attached(plan: Plan, run: Callable[[Plan], Outcome]) -> Outcome:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from astrarium.arrays import I64
 
 __all__ = ["connected"]
-
-I64 = npt.NDArray[np.int64]
 
 
 def connected(nodes: int, source: I64, target: I64) -> I64:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import I32, I64
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import CollectivePlan, Kind, Order, Plan, Program
 from astrarium.engine.shared import Shared
@@ -23,8 +24,6 @@ from astrarium.errors import InputError, UnsupportedError
 
 __all__ = ["JobPlan", "JoinedJobs", "join_jobs", "of_collectives", "part_of"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 NO_ID = 2**64 - 1      # of a node that is in no trace
 
 

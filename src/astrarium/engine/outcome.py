@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
+
+from astrarium.arrays import I32, I64
 
 __all__ = ["EVERY_MESSAGE", "Outcome", "PacketCounts", "Record", "link_counts", "outcome_of"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 Record: TypeAlias = bool | Literal["nodes"]
 """What a run records: node times and the traffic of links, node times alone (of folded runs; others record all), or
 nothing."""

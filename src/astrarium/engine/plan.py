@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import F64, I16, I32, I64, U8, U64
 from astrarium.errors import UnsupportedError
 from astrarium.vocab import Schedule
 
@@ -24,13 +24,6 @@ __all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Attached", "Backend", "Chan
 
 FIRST_LINK = -1     # NetworkPlan.ecmp: of equally cheap ways always the one of the lowest link numbers
 FULL_SPEED = 1_000_000      # of Changes.factor
-
-I16 = npt.NDArray[np.int16]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-U64 = npt.NDArray[np.uint64]
-F64 = npt.NDArray[np.float64]
 
 
 class Kind(enum.IntEnum):

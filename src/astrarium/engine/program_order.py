@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import I32, I64
 from astrarium.engine.connected import connected
 from astrarium.engine.jobs import of_collectives
 from astrarium.engine.outcome import Outcome
@@ -21,8 +21,6 @@ from astrarium.errors import StallError, TraceError
 
 __all__ = ["in_program_order", "run_in_order"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 NO_GROUP = -2       # of what holds a stream without a group: replayed collectives
 
 

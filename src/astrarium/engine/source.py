@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import I64
 from astrarium.engine._native import HAVE_CORE
 from astrarium.engine._oracle import oracle
 from astrarium.engine.outcome import Outcome, outcome_of
@@ -21,8 +21,6 @@ from astrarium.errors import StallError, UnsupportedError
 
 __all__ = ["RunContext", "SourceOutcome", "run_source"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 COMM = (Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
 LONGEST_NS = 9.2e15     # 2^63 ps
 

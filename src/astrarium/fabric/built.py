@@ -11,6 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
+from astrarium.arrays import I64
 from astrarium.engine.plan import Dim, Graph, Shape
 from astrarium.errors import InputError, nearest
 from astrarium.fabric.config import TIERS, Fabric
@@ -25,7 +26,6 @@ from astrarium.fabric.ways import costed
 
 __all__ = ["Built", "Laid", "Which", "build", "dropped_notes", "fabric_notes", "laid_of", "laid_out", "logical"]
 
-I64 = npt.NDArray[np.int64]
 PATH = "network.fabric"
 MOST_SHOWN = 20     # paths of a note
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from astrarium.arrays import I64, U64
 
 __all__ = ["refined"]
-
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 
 
 def refined(colour: I64, source: I64, target: I64, link: I64, most: int) -> tuple[I64, bool]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, I64, Bool
 from astrarium.engine.connected import connected
 from astrarium.engine.plan import Graph
 from astrarium.errors import InputError
@@ -15,10 +16,6 @@ from astrarium.fabric.expand import Expanded
 from astrarium.fabric.numbers import FREE, Wires
 
 __all__ = ["Wired", "relevant", "wired", "without_links"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Wired(Struct, frozen=True, eq=False):
@@ -35,7 +32,7 @@ class Wired(Struct, frozen=True, eq=False):
     link_of: I32
 
 
-def relevant(fabric: Expanded, npus: I64) -> Bools:
+def relevant(fabric: Expanded, npus: I64) -> Bool:
     """[edges] those that may lie on a way between `npus` (nodes of the file). Raises InputError for NPUs apart."""
     where = connected(fabric.nodes, fabric.source, fabric.target)
     apart = np.flatnonzero(where[npus] != where[npus[0]])
@@ -51,7 +48,7 @@ def relevant(fabric: Expanded, npus: I64) -> Bools:
     return kept
 
 
-def wired(fabric: Expanded, on_ways: Bools, wires: Wires, npus: I64, path: str) -> Wired:
+def wired(fabric: Expanded, on_ways: Bool, wires: Wires, npus: I64, path: str) -> Wired:
     """The graph in which `npus` (nodes of the file) are NPUs 0, 1, ... `on_ways` [edges]: those that count. Raises
     InputError where free links would make one NPU of two."""
     where = _merged(fabric, on_ways, wires, npus, path)
@@ -87,7 +84,7 @@ def _graph(fabric: Expanded, wires: Wires, where: I64, npus: I64, edges: tuple[I
                  link.astype(np.int32))
 
 
-def _merged(fabric: Expanded, on_ways: Bools, wires: Wires, npus: I64, path: str) -> I64:
+def _merged(fabric: Expanded, on_ways: Bool, wires: Wires, npus: I64, path: str) -> I64:
     """[nodes] the lowest node that each is one with, over free links."""
     free = on_ways & (wires.bandwidth[fabric.link] == FREE)
     where = connected(fabric.nodes, fabric.source[free], fabric.target[free])
@@ -102,7 +99,7 @@ def _merged(fabric: Expanded, on_ways: Bools, wires: Wires, npus: I64, path: str
     return where
 
 
-def _free_between(fabric: Expanded, free: Bools, one: int, two: int) -> str:
+def _free_between(fabric: Expanded, free: Bool, one: int, two: int) -> str:
     """The first link of a way over free links."""
     near: dict[int, list[tuple[int, int]]] = {}
     for a, b, link in zip(*(each[free].tolist() for each in (fabric.source, fabric.target, fabric.link)), strict=True):
@@ -117,14 +114,14 @@ def _free_between(fabric: Expanded, free: Bools, one: int, two: int) -> str:
     return fabric.links[came[one]].name
 
 
-def _on_ways(source: I64, target: I64, is_npu: Bools) -> Bools:
+def _on_ways(source: I64, target: I64, is_npu: Bool) -> Bool:
     """[edges] those that are left once nodes with one neighbour, which are no NPU, have gone again and again."""
     key = np.minimum(source, target) * np.int64(is_npu.size) + np.maximum(source, target)
     pairs, pair = np.unique(key, return_inverse=True)
     return ~_peeled(np.stack(np.divmod(pairs, is_npu.size)), is_npu)[pair.reshape(-1)]
 
 
-def _peeled(ends: I64, is_npu: Bools) -> Bools:
+def _peeled(ends: I64, is_npu: Bool) -> Bool:
     """[neighbours] those of nodes that go. `ends` [2, neighbours]: each two nodes once. Steps cost what goes."""
     gone = np.zeros(ends.shape[1], np.bool_)
     degree = np.bincount(ends.reshape(-1), minlength=is_npu.size)

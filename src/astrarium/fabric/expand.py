@@ -11,9 +11,9 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, UnsetType
 
+from astrarium.arrays import I32, I64, U8
 from astrarium.errors import InputError, nearest
 from astrarium.fabric.endpoints import indices, parts_of
 from astrarium.fabric.schema import COMPONENTS, Edge, Infrastructure, Instance
@@ -35,9 +35,6 @@ from astrarium.fabric.templates import (
 
 __all__ = ["PORT", "XPU", "Expanded", "Placed", "expand", "ports_with_one_cable"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 
 XPU = COMPONENTS.index("xpu")
 PORT = COMPONENTS.index("port")

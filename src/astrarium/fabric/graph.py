@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.engine.plan import Dim, Graph, Shape
 
 __all__ = ["dim_of_links", "dims_of", "graph_of", "links_of", "plain"]
 
-I64 = npt.NDArray[np.int64]
 Links = tuple[I64, I64]     # sources and targets
 COLUMNS = ("source", "target", "bandwidth", "latency", "buffer", "lanes")
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET, Struct, UnsetType
 
+from astrarium.arrays import F64
 from astrarium.config import Problem
 from astrarium.errors import InputError, nearest
 from astrarium.fabric import schema
@@ -23,7 +24,6 @@ from astrarium.units import Bandwidth, Time
 
 __all__ = ["FREE", "Said", "Wires", "known", "wires_of"]
 
-F64 = npt.NDArray[np.float64]
 BANDWIDTHS: Mapping[str, float] = MappingProxyType({"gigabits_per_second": 0.125, "gigabytes_per_second": 1.0})
 LATENCIES: Mapping[str, float] = MappingProxyType({"ms": 1e6, "us": 1e3, "ns": 1.0})
 FREE = math.inf     # bandwidth of a link that takes no time

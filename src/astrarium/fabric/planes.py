@@ -15,19 +15,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import I64, Bool
 from astrarium.engine.plan import Graph
 from astrarium.fabric.contract import Wired
 
 __all__ = ["striped"]
 
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Groups = tuple[tuple[int, ...], ...]
 MOST_UNEQUAL = 2.0      # links of planes differ by less
 ROUNDED = 1 + 1e-9      # shares that differ by less are equal
 
 
-def striped(fabric: Wired, name: Callable[[int], str], inside: Bools,
+def striped(fabric: Wired, name: Callable[[int], str], inside: Bool,
             apart: Collection[int] = ()) -> tuple[Wired, Groups]:
     """The fabric with its planes merged, and which nodes became one. `name` of a node; `inside` [nodes]: those of
     devices that have XPUs; nodes that stay `apart`. Planes are inside, or next to what is inside or to an NPU."""

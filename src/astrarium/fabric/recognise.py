@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import F64, I64, Bool
 from astrarium.engine.plan import Dim, Graph, Shape
 from astrarium.fabric.graph import graph_of, links_of, plain
 
 __all__ = ["inner_dims", "matching_links", "recognised", "same_graph"]
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 class _Rows(Struct, frozen=True, eq=False):
@@ -154,7 +150,7 @@ def _hinted(rows: _Rows, hint: Sequence[Dim]) -> tuple[Dim, ...] | None:
     return tuple(found) if used.all() else None
 
 
-def _from(rows: _Rows, stride: int, used: Bools) -> tuple[Dim, ...] | None:
+def _from(rows: _Rows, stride: int, used: Bool) -> tuple[Dim, ...] | None:
     """The dims from this stride on, of links that are not `used`, until all links are."""
     if stride == rows.npus or used.all():
         return () if used.all() else None

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64, Bool
 from astrarium.engine.connected import connected
 from astrarium.fabric.classes import refined
 from astrarium.fabric.expand import PORT, XPU, Expanded
@@ -25,8 +25,6 @@ from astrarium.fabric.schema import COMPONENTS
 
 __all__ = ["Box", "Line", "Sketch", "sketch"]
 
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 EVERY, MOST = 32, 60        # nodes that are drawn one by one; boxes of a picture
 
 
@@ -75,10 +73,10 @@ class _Drawn(Struct, frozen=True, eq=False):
     instance: I64       # [drawn]
     copy: I64           # [drawn] number of the copy, over all instances
     inside: I64         # [drawn] node of the template
-    host: Bools         # [drawn] in a copy that has an XPU
+    host: Bool         # [drawn] in a copy that has an XPU
 
 
-def sketch(found: Expanded, npus: I64, on_ways: Bools, plain: Bools) -> Sketch:
+def sketch(found: Expanded, npus: I64, on_ways: Bool, plain: Bool) -> Sketch:
     """The picture of a fabric.
 
     Args:
@@ -104,7 +102,7 @@ def sketch(found: Expanded, npus: I64, on_ways: Bools, plain: Bools) -> Sketch:
     return Sketch(boxes, lines, frames, {COMPONENTS[kind]: int(n) for kind, n in zip(kinds, counts)}, exact)
 
 
-def _drawn(found: Expanded, npus: I64, on_ways: Bools, plain: Bools) -> _Drawn:
+def _drawn(found: Expanded, npus: I64, on_ways: Bool, plain: Bool) -> _Drawn:
     where = np.arange(found.nodes)
     inner = np.flatnonzero(plain[found.link[:found.own]])
     for port, other in ((found.source[inner], found.target[inner]), (found.target[inner], found.source[inner])):

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, UnsetType
 
+from astrarium.arrays import I64, U8
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.fabric.endpoints import FORM, Segment, indices, parts_of
 from astrarium.fabric.schema import COMPONENTS, Device, DeviceEdge, DeviceEndpoint, Edge, Link, Physical
@@ -16,8 +16,6 @@ from astrarium.fabric.schema import COMPONENTS, Device, DeviceEdge, DeviceEndpoi
 __all__ = ["MOST_EDGES", "Dangling", "DroppedEdge", "LinkName", "LinkTable", "NoComponentError",
            "Pairs", "Slot", "Template", "Templates", "components_in", "endpoint_parts", "repeated", "room"]
 
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 
 MOST_NODES = 1 << 26
 MOST_EDGES = 1 << 27

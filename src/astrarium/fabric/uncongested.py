@@ -15,14 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.engine.connected import connected
 from astrarium.engine.plan import Dim, Graph, Shape
 from astrarium.fabric.recognise import inner_dims
 
 __all__ = ["Uncongested", "uncongested"]
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 Name = Callable[[int], str]
 ROUNDING = 1e-9     # of sums of bandwidths
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import Bool
 from astrarium.engine.plan import Graph
 
 __all__ = ["MESSAGE", "costed", "several_ways"]
 
-Bools = npt.NDArray[np.bool_]
 MESSAGE = 1_000_000     # bytes
 MOST = 2**62            # of a way, which crosses each node once at most
 
 
-def costed(graph: Graph, npus: int, leaving: Bools, span: int) -> Graph:
+def costed(graph: Graph, npus: int, leaving: Bool, span: int) -> Graph:
     """The graph with `cost`: ps in which `MESSAGE` crosses a link, and 1, so that of ways that take equally long the
     one of fewer links counts. An NPU that forwards a message costs as much as the slowest link once more: the network
     forwards first, other hosts last. Links that are `leaving` [links] a host of at most `span` nodes cost more than

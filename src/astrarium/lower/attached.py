@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I32
 from astrarium.engine.plan import Attached, code_of
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network
@@ -16,7 +16,6 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["REMOTE", "attached_of", "codes_of", "numbers_of"]
 
-I32 = npt.NDArray[np.int32]
 REMOTE = -2     # remote memory, among numbers of tiers
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import I32, I64, U64
 from astrarium.errors import TraceError, nearest
 from astrarium.lower.distinct import distinct
 from astrarium.lower.node_tables import COMM_TYPE, table
@@ -20,10 +21,6 @@ from astrarium.vocab import Kernel, NodeKind
 
 __all__ = ["trace_classes"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
-Bool = npt.NDArray[np.bool_]
 _MEMORY = table(256, NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
 _USED = COMM_TYPE | _MEMORY | table(256, NodeKind.COMP)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I32
 from astrarium.design import Design, npu_types
 from astrarium.lower.compute_nodes import compute_nodes
 from astrarium.lower.jobs import all_npus
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from astrarium.trace.work import Generated
 
 __all__ = ["clocks_of"]
-
-I32 = npt.NDArray[np.int32]
 
 
 def clocks_of(design: Design, source: Traces | Generated | None) -> Iterator[tuple[I32, Clocked]]:

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import I32, I64
 from astrarium.collective.algorithms import Options, canonical_op, has_op
 from astrarium.collective.algorithms.algorithm import Reach
 from astrarium.collective.compose import Composition
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CollectiveTable", "by_size", "shapes_of"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 GroupShape = tuple[SubDim, ...]
 Kinds = tuple[I64, list[tuple[int, GroupShape]]]
 Key = tuple[int, int, int]

@@ -7,17 +7,14 @@ from functools import partial
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I32, I64
 from astrarium.engine.plugins.compute import ComputeModel, ComputeNodes, LocalMemory, durations_of
 from astrarium.memory.config import Memory
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import Kernel
 
 __all__ = ["compute_nodes", "local_memory", "timed"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 
 def local_memory(memory: Memory) -> LocalMemory:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["distinct", "distinct_rows"]
+from astrarium.arrays import I64
 
-I64 = npt.NDArray[np.int64]
+__all__ = ["distinct", "distinct_rows"]
 
 
 def distinct(values: npt.NDArray[np.integer]) -> tuple[I64, I64, I64]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.errors import InputError
 from astrarium.lower.members import Members, first_nodes, refuse_foreign_groups
 from astrarium.lower.node_tables import COMM_TYPE
@@ -15,8 +15,6 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["check_generated"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 COLUMNS = ("type", "is_cpu", "duration_us", "num_ops", "tensor_size", "comm_type", "comm_size", "involved", "priority")
 SHARED = ("type", "comm_type", "comm_size", "priority")     # what nodes of one slot have in common
 WHERE = "workload"

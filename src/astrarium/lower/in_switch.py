@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import I32
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.settings import Able
 from astrarium.design import Design
@@ -20,7 +21,6 @@ from astrarium.registry import names
 
 __all__ = ["abilities", "along_trees", "carried", "each_its_own", "within_groups"]
 
-I32 = npt.NDArray[np.int32]
 Kinds = tuple[npt.NDArray[np.int64], list[tuple[int, tuple[SubDim, ...]]]]
 
 

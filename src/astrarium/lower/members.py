@@ -8,14 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, I64
 from astrarium.lower.node_tables import COMM_TYPE
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
 
 __all__ = ["Members", "first_nodes", "member_test", "refuse_foreign_groups", "refuse_strangers"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 MEMBER_TABLE = 1 << 26  # entries of the group x rank table; larger ones are searched
 
 

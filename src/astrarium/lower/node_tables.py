@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I32, I64, Bool
 from astrarium.vocab import NodeKind
 
 __all__ = ["COMM_TYPE", "children_of", "table"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 
 
 def table(size: int, *members: int) -> Bool:

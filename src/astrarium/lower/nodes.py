@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import I16, I32, I64, U8, Bool
 from astrarium.cache import frozen
 from astrarium.compute.config import replays_all
 from astrarium.engine.plan import Kind, Lane, Program
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["program_of"]
 
-I16 = npt.NDArray[np.int16]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-Bool = npt.NDArray[np.bool_]
 
 _KIND = np.full(256, Kind.SKIP, np.uint8)
 _KIND[[NodeKind.MEM_LOAD, NodeKind.MEM_STORE]] = Kind.REMOTE

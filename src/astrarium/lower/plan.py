@@ -10,6 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import F64, I32, I64
 from astrarium.collective.config import active_chunks_of
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Dim, Order, Plan, Policy, Program
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["Columns", "Programs", "columns_of", "lower_work", "placement_of", "programs_of", "same_memory",
            "surroundings"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 LIFO = {"lifo": 1, "fifo": -1, "priority": 0}
 Row = tuple[TraceClass, Program]
 Slots = Callable[[TraceClass, Program], tuple[I32, I32, I32]]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64, U8
 from astrarium.engine.plan import Kind
 from astrarium.errors import InputError
 from astrarium.lower.tiers import checked_ps
@@ -15,9 +15,6 @@ from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["pool_times", "sharers_of"]
-
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 
 
 def sharers_of(trace: TraceClass) -> I64:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import I64
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Lane
 from astrarium.errors import TraceError
@@ -27,7 +28,6 @@ from astrarium.workload.config import Trace
 
 __all__ = ["as_recorded"]
 
-I64 = npt.NDArray[np.int64]
 PS_PER_NS = 1000
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import I32, I64
 from astrarium.collective.custom import CustomNode, custom_program
 from astrarium.design import Design
 from astrarium.engine.plan import Backend, CollectivePlan, CustomProgram, Dim, Kind, Plan, Program, Shape
@@ -29,8 +29,6 @@ from astrarium.trace.work import TraceClass
 
 __all__ = ["lower_meetings", "with_meetings"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 PS_PER_NS = 1000
 
 

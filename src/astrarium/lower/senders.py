@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.engine.plan import CustomProgram, Dim, Kind, Phase, Plan, Program
 from astrarium.fabric.graph import links_of
 from astrarium.vocab import PeerMode, Schedule
 
 __all__ = ["pairs_of", "switch_of", "used_collectives"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 
 def pairs_of(plan: Plan) -> I64:

@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import I64
 from astrarium.lower.distinct import distinct_rows
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
 
 __all__ = ["share_slots"]
 
-I64 = npt.NDArray[np.int64]
 FEW = 16        # comm nodes, below which nothing is gained
 
 

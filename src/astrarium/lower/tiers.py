@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64, I16, I32, I64, Bool
 from astrarium.compute.checked import LIMIT_PS, to_ps
 from astrarium.engine.plan import Lane
 from astrarium.errors import InputError, nearest
@@ -26,11 +26,6 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["Reached", "checked_ps", "reached"]
 
-I16 = npt.NDArray[np.int16]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 NOWHERE = -2        # a node that reaches no tier
 
 

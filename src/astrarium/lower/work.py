@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import I32
 from astrarium.cache import Budget, Cache, frozen
 from astrarium.compute.config import replays_all
 from astrarium.design import Design
@@ -29,7 +29,6 @@ from astrarium.workload.single import SingleCollective
 __all__ = ["Given", "Work", "from_generated", "named_groups", "own_slots", "rank_count", "replays_everything",
            "work_of"]
 
-I32 = npt.NDArray[np.int32]
 LOWERED = 256       # of one Work: programs, shapes of groups, columns of arguments, tuples of collectives
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import F64
 from astrarium.engine import plan
 from astrarium.errors import UnsupportedError
 from astrarium.memory.config import Memory, Remote, Tier
@@ -13,7 +14,6 @@ from astrarium.units import Bandwidth
 
 __all__ = ["access_ns", "behind", "plan_remote"]
 
-F64 = npt.NDArray[np.float64]
 
 _KINDS = {"none": plan.RemoteKind.NONE, "per_npu": plan.RemoteKind.PER_NPU, "per_node": plan.RemoteKind.PER_NODE,
           "pool": plan.RemoteKind.POOL}

@@ -23,12 +23,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.errors import InputError
 from astrarium.memory.config import Remote
 
 __all__ = ["Crossed", "crossed", "is_switched", "pool_ns"]
-
-F64 = npt.NDArray[np.float64]
 
 
 class Crossed(Struct, frozen=True):

@@ -13,6 +13,7 @@ from collections.abc import MutableMapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.errors import TraceError
 from astrarium.memory.config import Tier
 from astrarium.memory.tiers import HERE, tier_of
@@ -22,8 +23,6 @@ from astrarium.trace.work import Tensors
 
 __all__ = ["Known", "held_by", "tensors_of", "usage"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 Said = tuple[tuple[str, int, bool], ...]
 Known = MutableMapping[bytes, Said]
 SIZE = re.compile(r"[0-9]{1,18}(\.[0-9]*)?")        # STAGE writes "2097152.0"

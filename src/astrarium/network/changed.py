@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64, Bool
 from astrarium.engine.plan import FULL_SPEED, Graph
 from astrarium.errors import InputError
 from astrarium.fabric.graph import dim_of_links, graph_of
@@ -15,9 +15,6 @@ from astrarium.network.planned import built_of, on_graph
 from astrarium.network.section import Section
 
 __all__ = ["link_changes"]
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 def link_changes(network: Section) -> list[tuple[int, int, int]]:
@@ -66,9 +63,9 @@ def _of_dims(network: Section, change: Change, path: str) -> I64:
     return np.flatnonzero(found)
 
 
-def _end(network: Section, graph: Graph, end: str | int, path: str) -> Bools:
+def _end(network: Section, graph: Graph, end: str | int, path: str) -> Bool:
     """[nodes] those that an end means."""
-    found: Bools = np.zeros(graph.nodes, np.bool_)
+    found: Bool = np.zeros(graph.nodes, np.bool_)
     if end == "switch" and path.endswith("]"):
         found[network.npus:] = True
         return found

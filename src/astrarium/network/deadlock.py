@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import I64, Bool
 from astrarium.engine.plan import FIRST_LINK, Dim, Graph, NetworkPlan, Shape
 from astrarium.network.walks import FAR, Costs, cheapest, walks
 
 __all__ = ["wait_cycle"]
 
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Pairs = Callable[[], I64]
 
 
@@ -47,15 +46,15 @@ def wait_cycle(network: NetworkPlan, pausing: bool, pairs: Pairs | None = None) 
     return [int(graph.source[link]) for link in cycle]
 
 
-def _pausing(network: NetworkPlan, pausing: bool, count: int) -> Bools:
+def _pausing(network: NetworkPlan, pausing: bool, count: int) -> Bool:
     """[links of the graph, or dims] whether their ends may pause them: not those inside hosts."""
     inside = np.frombuffer(network.packets.inside or bytes(count), np.uint8)
-    found: Bools = np.full(count, pausing) & (inside == 0)
+    found: Bool = np.full(count, pausing) & (inside == 0)
     return found
 
 
 # ------------------------------------------------------------ dims
-def _round_a_ring(dims: Sequence[Dim], limited: Bools, pairs: Pairs | None) -> list[int]:
+def _round_a_ring(dims: Sequence[Dim], limited: Bool, pairs: Pairs | None) -> list[int]:
     """The NPUs of a ring of which each link has packets that cross the next one too. Dims are crossed in order, so
     that links of other shapes never wait in a circle."""
     stride = 1
@@ -145,7 +144,7 @@ def _key(source: npt.ArrayLike, destination: npt.ArrayLike) -> I64:
     return np.asarray(source, np.int64) << 32 | np.asarray(destination, np.int64)
 
 
-def _dependencies(graph: Graph, found: Iterator[tuple[I64, I64]], limited: Bools) -> tuple[I64, I64]:
+def _dependencies(graph: Graph, found: Iterator[tuple[I64, I64]], limited: Bool) -> tuple[I64, I64]:
     """(came, going) of links that may wait, each once."""
     links, many = graph.source.size, 1 << 22
     keys, count = [np.zeros(0, np.int64)], 0

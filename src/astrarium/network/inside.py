@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import Bool
 from astrarium.engine.plan import NetworkPlan
 from astrarium.errors import InputError, nearest
 from astrarium.fabric.built import Built
@@ -19,7 +20,6 @@ from astrarium.network.shapes import LinkDim
 
 __all__ = ["inside_links", "inside_names"]
 
-Bools = npt.NDArray[np.bool_]
 PATH = "network.packets.transport.inside"
 HOST_TIERS = ("scale_in", "scale_up")
 
@@ -68,7 +68,7 @@ def _of_dims(dims: Sequence[LinkDim], given: Sequence[str | int] | None) -> list
     return [place in given for place in range(len(dims))]
 
 
-def _of_fabric(built: Built, given: Sequence[str | int] | None) -> Bools:
+def _of_fabric(built: Built, given: Sequence[str | int] | None) -> Bool:
     """[links of the graph] whether each is inside a host."""
     names = [link.name for link in built.laid.expanded.links]
     if given is not None:
@@ -77,14 +77,14 @@ def _of_fabric(built: Built, given: Sequence[str | int] | None) -> Bools:
                 raise InputError(f"{PATH}[{place}]", f"the fabric has no link {name}",
                                  expected="one of " + ", ".join(sorted(set(names))),
                                  did_you_mean=nearest(str(name), names))
-        found: Bools = np.isin(built.wired.link_of, [number for number, name in enumerate(names) if name in given])
+        found: Bool = np.isin(built.wired.link_of, [number for number, name in enumerate(names) if name in given])
         return found
     tier = built.wires.tier
     within = np.array([each in HOST_TIERS for each in tier], np.bool_)[built.wired.link_of]
     unknown = np.array([not each for each in tier], np.bool_)[built.wired.link_of]
     host = _hosts(built)
     source, target = host[built.graph.source], host[built.graph.target]
-    one: Bools = within | (unknown & (source >= 0) & (source == target))
+    one: Bool = within | (unknown & (source >= 0) & (source == target))
     return one
 
 
@@ -106,7 +106,7 @@ def _spread(per_dim: Sequence[bool], plan: NetworkPlan) -> bytes:
     return bytes(np.repeat([*per_dim, *per_dim], [*counts, *switches]).astype(np.uint8))
 
 
-def _per_dim(links: Bools, plan: NetworkPlan) -> list[bool]:
+def _per_dim(links: Bool, plan: NetworkPlan) -> list[bool]:
     """Of flags of the links of a graph of dims."""
     ends = np.cumsum(_counts(plan))
     return [bool(links[end - count:end].all()) and count > 0 for end, count in zip(ends, _counts(plan), strict=True)]

@@ -6,15 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64, U64
 from astrarium.engine.plan import FIRST_LINK, Graph
 from astrarium.engine.routes import mix64
 
 __all__ = ["FAR", "Costs", "cheapest", "walks"]
 
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 FAR = 2**62
 
 

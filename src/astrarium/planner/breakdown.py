@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Plan
 from astrarium.planner.machine import Machine
@@ -25,7 +26,6 @@ from astrarium.workload.transformer import Transformer
 
 __all__ = ["PARTS", "Breakdown", "breakdown_of"]
 
-I64 = npt.NDArray[np.int64]
 AXES = ("tp", "ep", "cp", "dp", "pp")
 PARTS = ("compute", "recompute", *AXES, "bubble")
 """What a step consists of. An axis: its communication while nothing computes, and none of an axis before it runs; a

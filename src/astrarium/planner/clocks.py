@@ -21,6 +21,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import F64
 from astrarium.planner.job import Job
 from astrarium.planner.machine import Machine
 from astrarium.planner.nodes import Nodes
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PROBE", "Clocks", "clocks_of"]
 
-F64 = npt.NDArray[np.float64]
 PROBE = Step("probe", NodeKind.COMP, bytes=2.0**26, kernel=STEP)
 KERNELS = 3         # of an optimizer: norm, scale, step
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.planner.chain import longest_chain
 from astrarium.planner.clocks import PROBE, Clocks, clocks_of
 from astrarium.planner.job import Job
@@ -30,7 +30,6 @@ from astrarium.workload.training import recipe_of
 
 __all__ = ["Costs", "costs_of", "recipe_of_layout"]
 
-F64 = npt.NDArray[np.float64]
 Axes = tuple[str, ...]
 
 

@@ -102,7 +102,8 @@ def job_of(model: Any, *, seq: int | None = None, global_batch: int | None = Non
     if seq is None:
         seq = getattr(known, "seq", None)
         if not isinstance(seq, int):
-            raise InputError("seq", "is missing, and the model does not say", expected="tokens of a sample")
+            raise InputError("seq", "is missing, and the model does not say",
+                             expected="tokens of a sample, such as --seq 8192")
         assumed.append(f"samples of {seq:,} tokens (the model's)")
     if global_batch is None:
         global_batch = max(1, TOKENS // seq)

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.planner.costs import Costs
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
@@ -34,7 +35,6 @@ from astrarium.workload.training import even_parts
 
 __all__ = ["LowerBound", "Replicas", "Shape", "lower_bound_of", "mesh_of_layout", "replicas_of", "shape_of"]
 
-F64 = npt.NDArray[np.float64]
 SAFE = 1 - 1e-6     # lower bounds are floats, nodes are whole picoseconds
 ZERO_AXES = frozenset({"ep", "idp", "odp", "cp"})
 

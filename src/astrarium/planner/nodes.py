@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import F64
 from astrarium.lower.compute_nodes import compute_nodes
 from astrarium.lower.nodes import program_of
 from astrarium.planner.machine import Machine
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from astrarium.compute.kernels.power import Mix
 
 __all__ = ["Nodes"]
-
-F64 = npt.NDArray[np.float64]
 
 
 class Nodes:

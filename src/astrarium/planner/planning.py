@@ -152,7 +152,8 @@ def machines_on(makers: Sequence[Maker], gpus: int | None, job_on: Callable[[Mac
             check_budget(machine, job_on(machine), terms)
         return machines
     if terms.budget is None and terms.power is None:
-        raise InputError("gpus", "is missing", expected="how many NPUs, or a budget of money or power")
+        raise InputError("gpus", "is missing",
+                         expected="--gpus N (how many NPUs), or --budget or --power (the most that fit)")
     found: list[Machine] = []
     left_out: list[InputError] = []
     for make, host in makers:

@@ -64,7 +64,7 @@ def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | 
     rest = "of the current stacks that run the job"
     if rows < FEWEST:
         return Chosen(name, f"stack: {name}, the nearest {rest}; not validated on {device} ({rows} unseen measured "
-                            "rows): its intervals are extrapolated")
+                            "rows)")
     unlike = f", not with {_words(wanted)}" if axes else ""
     return Chosen(name, f"stack: {name}, the best validated on {device} {rest} ({rows} unseen measured rows{unlike})")
 

@@ -9,9 +9,9 @@ the lower bound: latencies and algorithms only add to it. Where a timer says wha
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import I64
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.config import Collective
 from astrarium.collective.estimate import least_sent
@@ -23,7 +23,6 @@ from astrarium.workload.mesh import Mesh
 
 __all__ = ["Wires"]
 
-I64 = npt.NDArray[np.int64]
 LARGE = float(1 << 40)      # bytes at which latencies no longer count; times per byte only fall with the bytes
 OPS = (CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL)     # others: 0
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.errors import InputError
 from astrarium.profile.recorded import TOGETHER, WORLD, Calls, collective_calls, is_timed, start_ns
 from astrarium.trace.columns import Traces
@@ -15,7 +15,6 @@ from astrarium.units import format_time
 
 __all__ = ["Clocks", "clocks_of", "refuse_apart"]
 
-I64 = npt.NDArray[np.int64]
 SURE = 4                # a clock is corrected if the median difference is more than this many typical deviations
 LONGEST_NS = 1 << 53    # 104 days
 RESOLUTION = 1000       # ns in which recorded times are whole

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import I32
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.profile.recorded import world_size
 from astrarium.trace.columns import Columns, Traces
@@ -17,7 +17,6 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["equal_ranks"]
 
-I32 = npt.NDArray[np.int32]
 Members = tuple[int, ...]
 
 

@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.errors import InputError
 from astrarium.trace.columns import Columns
 from astrarium.trace.node import IOInfo, Node, decode_node, trace_kind
@@ -24,7 +24,6 @@ from astrarium.vocab import NodeKind
 __all__ = ["COMMUNICATION", "COPY", "ELEMENT_BYTES", "Argument", "Launches", "Operator", "Tensor", "arguments",
            "launches_of", "launches_of_trace"]
 
-I64 = npt.NDArray[np.int64]
 COMMUNICATION, COPY = "communication", "copies and fills"
 COPIES = ("Memcpy", "Memset", "CopyDeviceToDevice", "CopyHostToDevice", "CopyDeviceToHost", "FillBuffer")
 

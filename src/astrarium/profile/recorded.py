@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.groups import group_key
 from astrarium.trace.node import decode_metadata
@@ -15,7 +15,6 @@ from astrarium.vocab import CommOp
 
 __all__ = ["TOGETHER", "WORLD", "Calls", "collective_calls", "is_timed", "start_ns", "world_size"]
 
-I64 = npt.NDArray[np.int64]
 WORLD = ""                  # the group of all ranks
 LONGEST_US = 1 << 43        # 100 days
 LATEST_NS = 1 << 62         # the year 2116

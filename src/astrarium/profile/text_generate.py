@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import I32
 from astrarium.errors import InputError
 from astrarium.profile.text_workload import LOOPS, Layer, Pass, TextWorkload
 from astrarium.trace.compose import ClassBuilder
@@ -16,7 +16,6 @@ from astrarium.vocab import CommOp
 
 __all__ = ["generate_text"]
 
-I32 = npt.NDArray[np.int32]
 MOST_NODES, MOST_RANKS = 10_000_000, 1 << 22
 PER_LAYER = 8       # nodes of a layer and pass at most
 UNITS = {"us": 1, "ns": 1000}

@@ -6,17 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.errors import InputError
 from astrarium.units import Bandwidth, OptionalBandwidth
 
 __all__ = ["Budget", "Feasible", "feasible_of"]
-
-F64 = npt.NDArray[np.float64]
-
 
 
 def _named(budget: Budget) -> Iterator[Problem]:

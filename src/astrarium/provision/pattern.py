@@ -11,13 +11,12 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64
 from astrarium.provision.budget import Feasible
 
 __all__ = ["pattern_search"]
 
-F64 = npt.NDArray[np.float64]
 FIRST, LAST = 1.0, 1e-5       # share of a dim's bandwidth that a move adds
 
 

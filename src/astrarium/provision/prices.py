@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64
 from astrarium.config import replace_all
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -15,8 +15,6 @@ from astrarium.network.cost import network_cost
 from astrarium.network.needs import needs_dims
 
 __all__ = ["dollars_per_bandwidth", "prices_of"]
-
-F64 = npt.NDArray[np.float64]
 
 
 def dollars_per_bandwidth(design: Design) -> F64:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import F64
 from astrarium.config import replace_all
 from astrarium.design import Design, npu_types
 from astrarium.errors import InputError, UnsupportedError, nearest
@@ -22,7 +22,6 @@ from astrarium.simulate import simulate
 
 __all__ = ["OBJECTIVES", "provision", "with_bandwidths"]
 
-F64 = npt.NDArray[np.float64]
 OBJECTIVES = ("time", "time_x_cost")
 
 

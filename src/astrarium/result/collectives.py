@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I32, I64
 from astrarium.collective.bandwidth import bus_factor, payload
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Plan
@@ -15,9 +16,6 @@ from astrarium.vocab import CommOp
 
 __all__ = ["Collectives", "collective_numbers", "collectives_of", "kernel_overlap"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 Text = npt.NDArray[np.str_]
 
 

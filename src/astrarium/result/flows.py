@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, I64
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.fabric.graph import graph_of
 from astrarium.result.links import LinkNames
 
 __all__ = ["Flows", "PacketLinks", "flows_of", "packet_links_of"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 
 class Flows(Struct, frozen=True, eq=False):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.errors import InputError
 from astrarium.result.parts import NETWORK, PARTS, WAITING, parts_of
 from astrarium.result.result import Result
@@ -13,7 +13,6 @@ from astrarium.trace.columns import Traces
 
 __all__ = ["TOGETHER", "Gap", "gap_of"]
 
-I64 = npt.NDArray[np.int64]
 TOGETHER = "network and waiting"    # in the place of both, where one rank alone was recorded
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Intervals"]
+from astrarium.arrays import I64
 
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
+__all__ = ["Intervals"]
 
 
 class Intervals:

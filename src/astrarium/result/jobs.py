@@ -7,18 +7,15 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, I64
 from astrarium.engine.jobs import part_of
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.result.shown import Duration, duration
 
 __all__ = ["JobRanks", "JobResult", "jobs_of"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 
 class JobRanks(Struct, frozen=True, eq=False):

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I32, I64
 from astrarium.engine.outcome import Outcome, link_counts
 from astrarium.engine.plan import Backend, Plan
 
 __all__ = ["Dims", "LinkNames", "Links", "bytes_out", "dims_of", "links_of"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 class LinkNames(Protocol):

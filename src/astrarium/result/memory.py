@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.engine.outcome import Outcome
 from astrarium.errors import InputError, TraceError, nearest
 from astrarium.memory.config import Tier
@@ -18,9 +18,6 @@ from astrarium.result.source import Source, class_of_rank, tensors
 from astrarium.trace.work import Tensors
 
 __all__ = ["MemoryUse", "TierUse", "memory_use"]
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 class TierUse(Struct, frozen=True, eq=False):

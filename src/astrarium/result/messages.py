@@ -11,15 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, I64, U8
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Plan
 from astrarium.result.nodes import first_ranks, gather, refuse_unrecorded, seen
 
 __all__ = ["Comm", "Messages", "comm_of", "messages_of"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 
 
 class Comm(Struct, frozen=True, eq=False):

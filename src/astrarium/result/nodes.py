@@ -9,15 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, I64, U8
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Lane, Plan, Program
 from astrarium.errors import InputError
 
 __all__ = ["Nodes", "Work", "first_ranks", "gather", "nodes_of", "recorded", "refuse_unrecorded", "seen"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 
 
 class Work(enum.IntEnum):

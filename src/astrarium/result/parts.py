@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.profile.kernel_names import ATTENTION, OTHER, PRODUCTS, kernel_class
 from astrarium.result.collectives import collective_numbers
 from astrarium.result.intervals import Intervals
@@ -25,7 +26,6 @@ from astrarium.trace.work import Generated, TraceClass
 
 __all__ = ["NETWORK", "PARTS", "WAITING", "Parts", "parts_of"]
 
-I64 = npt.NDArray[np.int64]
 NETWORK, WAITING, COPIES, HOST = "network", "waiting for ranks", "memory copies", "host"
 NOTHING, ENDED = "nothing in flight", "after its end"
 PARTS: Mapping[str, str] = MappingProxyType({

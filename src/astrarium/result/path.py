@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, I64, U8
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.result.collectives import collective_numbers
@@ -15,10 +15,6 @@ from astrarium.result.messages import Comm, Messages
 from astrarium.result.nodes import Nodes, Work, first_ranks
 
 __all__ = ["Path", "critical_path"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 
 
 class Path(Struct, frozen=True, eq=False):

@@ -7,17 +7,15 @@ from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Order
 from astrarium.result.intervals import Intervals
 from astrarium.result.nodes import Nodes, Work
 
 __all__ = ["Ranks", "ranks_of"]
-
-I64 = npt.NDArray[np.int64]
 
 
 class Ranks(Struct, frozen=True, eq=False):

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.memory.config import Tier
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from astrarium.result.stored import Stored
 
 __all__ = ["Duration", "Result", "Size"]
-
-I64 = npt.NDArray[np.int64]
 
 
 class Result(Struct, frozen=True, eq=False, dict=True):

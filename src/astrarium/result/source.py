@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I32
 from astrarium.memory.usage import Known, tensors_of
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, Tensors, TraceClass
 
 __all__ = ["Source", "class_of_rank", "generated_class", "tensors"]
 
-I32 = npt.NDArray[np.int32]
 Source: TypeAlias = Traces | Generated
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.config import replace
 from astrarium.errors import InputError
 from astrarium.search.axes import Point
@@ -29,7 +30,6 @@ __all__ = ["Convergence", "Recheck", "Sensitivity", "Surrogate", "best_trials", 
 
 Told = Callable[[str, int, int], None]      # what is simulated, how many are done, of how many
 CHECKS = 80      # instants at which convergence is shown
-F64 = npt.NDArray[np.float64]
 TREES, LEAF, ROWS, HELD = 40, 4, 4000, 4      # every fourth trial is held out
 _Tree = tuple[npt.NDArray[np.int64], F64, npt.NDArray[np.int64], npt.NDArray[np.int64], F64]
 

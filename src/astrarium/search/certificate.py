@@ -34,9 +34,9 @@ def write_certificate(study: StoredStudy, path: str) -> int:
                          expected="one objective to minimise, an expression; one case; no continuum")
     evaluated: list[list[Any]] = []
     for trial in study.trials():
-        if trial.verdict.stopped:
+        if trial.verdict.stopped or trial.verdict.beyond:
             raise InputError(study.path, f"has no certificate: trial {trial.number} was {trial.verdict.problem}",
-                             expected="a study without limits")
+                             expected="a study without limits and cap")
         if trial.same_as is None:
             values = trial.verdict.values
             evaluated.append([*trial.point, values[0] if values is not None and trial.verdict.feasible else None])

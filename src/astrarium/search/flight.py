@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from astrarium.search.axes import Point
 from astrarium.search.store import Store
 from astrarium.search.trial import Trial, Verdict
-from astrarium.search.workers import Workers
 
-__all__ = ["Flight"]
+__all__ = ["Flight", "Runner"]
+
+
+class Runner(Protocol):
+    """Runs points by themselves (`Workers`)."""
+
+    def begin(self, number: int, point: Point) -> None:
+        """Let a point run."""
+
+    def finished(self) -> tuple[int, Verdict]:
+        """Wait for a point that was begun; returns its number and its verdict."""
 
 
 class Flight:
@@ -18,7 +28,7 @@ class Flight:
     already, waits for the verdict. `key`: a function from a point to the hash of its design; `asked`: the points
     without a verdict."""
 
-    def __init__(self, workers: Workers, store: Store, key: Callable[[Point], bytes]):
+    def __init__(self, workers: Runner, store: Store, key: Callable[[Point], bytes]):
         self._workers, self._store, self._key = workers, store, key
         self.asked: dict[int, Point] = {}
         self._begun = -1      # the last ask that runs

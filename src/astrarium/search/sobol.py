@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.errors import InputError
 from astrarium.search.agents.saltelli import Saltelli, factors_of, sample_blocks
 from astrarium.search.axes import Point
@@ -37,7 +38,6 @@ __all__ = ["GROUPS", "Estimate", "Index", "Sobol", "estimated", "sampled", "sobo
 
 GROUPS, STUDENT = 20, 2.093      # of the jackknife; Student's t, 97.5 %, 19 degrees of freedom
 BINS = 32
-F64 = npt.NDArray[np.float64]
 Measure = Callable[[npt.NDArray[np.bool_]], float]      # of the blocks that count
 
 

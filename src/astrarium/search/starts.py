@@ -75,7 +75,8 @@ def _of_base(space: Space) -> tuple[Mapping[str, Any] | None, str]:
     for axis in space.axes:
         known = [plain(value) for value in axis.values]
         if axis.size and not axis.ordered and axis.when is None and plain(axis.otherwise) not in known:
-            return None, f"the base is not tried: {axis.name} has not its value, {_shown(axis.otherwise)}"
+            return None, (f"the base is not tried: {axis.name} of the base is {_shown(axis.otherwise)}, which is not a "
+                          "choice")
     return {axis.name: axis.otherwise for axis in space.axes if axis.when is None or axis.otherwise is not None}, ""
 
 
@@ -91,7 +92,7 @@ def _replaced(space: Space, where: str, values: Mapping[str, Any], point: Point)
 
 
 def _shown(value: Any) -> str:
-    return str(value)[:LONGEST]
+    return "null" if value is None else str(value)[:LONGEST]
 
 
 def _values_of(space: Space, given: Start) -> list[tuple[str, Mapping[str, Any]]]:

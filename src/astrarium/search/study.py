@@ -14,14 +14,13 @@ from msgspec import Struct, field
 from astrarium.errors import InputError
 from astrarium.registry import printed
 from astrarium.search.agents.base import (
-    AgentOptions,
     Closing,
     Hearing,
     Options,
     Proof,
     Prover,
     Told,
-    agent_options,
+    chosen_agent,
     started,
 )
 from astrarium.search.axes import Point
@@ -34,8 +33,7 @@ from astrarium.search.starts import Start, starts_of
 from astrarium.search.store import MEMORY, Store
 from astrarium.search.studyfile import Plan, best_values, design_keys, is_study, load_study, resume, tried
 from astrarium.search.trial import Front, Top, Trial, Verdict
-from astrarium.search.workers import Judges, Workers
-from astrarium.units import Bytes
+from astrarium.search.workers import Judges, Workers, cache_of
 
 __all__ = ["DEFAULT", "Progress", "Study", "cache_of", "chosen_agent", "conduct", "search"]
 
@@ -115,26 +113,6 @@ def _stored_starts(store: Store, new: tuple[Point, ...]) -> tuple[Point, ...]:
     if not known or not store.count:
         return new
     return tuple(tuple(point) for point in msgspec.json.decode(known.get("starts", "[]")))
-
-
-def cache_of(given: str | int) -> int:
-    """Convert the size of a cache ("512 MiB", or bytes) to bytes. Raises InputError unless it is above 0."""
-    try:
-        size = int(Bytes(given)) if isinstance(given, str) else given
-    except InputError:
-        size = 0
-    if size <= 0:
-        raise InputError("cache", f"{given!r} is not a size", expected='one such as "2 GB"')
-    return size
-
-
-def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:
-    """The options of an agent: by name with `options`, or options with `options` replaced. Raises InputError."""
-    if isinstance(agent, str):
-        return agent_options(agent, options)
-    if not isinstance(agent, Options):
-        raise InputError("agent", f"{agent!r} is not an agent", expected="a name, or the options of an agent")
-    return cast(AgentOptions, msgspec.structs.replace(agent, **options) if options else agent)
 
 
 class Progress(Struct):

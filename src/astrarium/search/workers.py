@@ -28,8 +28,9 @@ from astrarium.search.inputs import Inputs, differing, inputs_of
 from astrarium.search.limits import NO_LIMITS, Limits
 from astrarium.search.space import Space
 from astrarium.search.trial import Verdict
+from astrarium.units import Bytes
 
-__all__ = ["RETRIES", "Judges", "RayPool", "Workers"]
+__all__ = ["RETRIES", "Judges", "RayPool", "Workers", "cache_of"]
 
 Kind = Literal["threads", "processes"]
 PART, FASTEST = 1.0, 1e-4      # target seconds of a part of a batch; least seconds of a design
@@ -155,6 +156,17 @@ class Workers:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputError("jobs", f"the goal cannot go to another process ({error})",
                              expected="threads, or functions defined in a module") from None
+
+
+def cache_of(given: str | int) -> int:
+    """Convert the size of a cache ("512 MiB", or bytes) to bytes. Raises InputError unless it is above 0."""
+    try:
+        size = int(Bytes(given)) if isinstance(given, str) else given
+    except InputError:
+        size = 0
+    if size <= 0:
+        raise InputError("cache", f"{given!r} is not a size", expected='one such as "2 GB"')
+    return size
 
 
 def _end_with(watched: Connection) -> None:

@@ -12,15 +12,14 @@ import heapq
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import I64
 from astrarium.serving.job import Job
 from astrarium.workload.inference.footprint import CacheBlocks
 
 __all__ = ["Batch"]
 
-I64 = npt.NDArray[np.int64]
 Draw = Callable[[int], I64]         # tokens that a sequence gets in each of its next steps, at least as many in all
 ROOM = 4096
 

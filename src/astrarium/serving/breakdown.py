@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.serving.design import ServingDesign
 from astrarium.serving.fleet import Instance
 from astrarium.serving.log import Log
@@ -28,8 +28,6 @@ from astrarium.workload.inference.disaggregated import Disaggregated
 
 __all__ = ["FIGURES", "Recorded", "recorded"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 FIGURES = ("ttft", "tpot", "npu_time")
 QUEUE, TRANSFER, CLIENT, HOST, CACHES, IDLE = (
     "queue", "transfer of the cache", "to and from the client", "host", "cache from and to tiers", "no step")

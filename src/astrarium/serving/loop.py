@@ -11,9 +11,9 @@ import heapq
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import I64
 from astrarium.errors import InputError, InternalError
 from astrarium.serving.fleet import Fleet, Instance
 from astrarium.serving.health import DOWN, READY, Health
@@ -26,7 +26,6 @@ from astrarium.serving.server import CLOCK, Server
 
 __all__ = ["Told", "run"]
 
-I64 = npt.NDArray[np.int64]
 Told = Callable[[int, int, int], None]      # requests answered, of how many, simulated time in ps
 STEP, HANDED, LOADED, COME = 0, 1, 2, READY + 1     # in this order at one instant, and changes before who comes
 MOST = 4096         # steps at a time

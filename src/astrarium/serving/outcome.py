@@ -9,17 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I32, I64, Bool
 from astrarium.registry import printed
 from astrarium.serving.policy import Objective
 from astrarium.serving.steady import Window, falls_behind, fewest_steady, steady_window
 
 __all__ = ["PERCENTILES", "PS", "InstanceRun", "Served", "figures", "mean_of", "percentiles"]
 
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 Counted = tuple[npt.NDArray[np.generic], I32 | None]       # values, and how often each occurs
-F64 = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 PS = 1e12
 PERCENTILES = (50, 90, 99)
 

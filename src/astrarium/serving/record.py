@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
+
+from astrarium.arrays import I32, I64
 
 __all__ = ["Gaps", "Watch"]
 
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 Columns = tuple[I64, I64, I32]
 SAMPLES = 2048
 CHUNK = 1 << 16     # entries

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.errors import InputError
 from astrarium.serving.job import Step
 from astrarium.serving.log import Log
@@ -16,7 +16,6 @@ from astrarium.serving.shape import Shape, StepTimes
 __all__ = ["CLOCK", "Costs", "Server", "costs_of"]
 
 CLOCK = 2**62       # ps
-I64 = npt.NDArray[np.int64]
 DRAWN = 32      # steps in a row with speculation
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
+
+from astrarium.arrays import I64
 
 __all__ = ["Prompt", "Scaled", "Shape", "StepTimes"]
 
-I64 = npt.NDArray[np.int64]
 Prompt: TypeAlias = tuple[int, int, int]    # new tokens, tokens before them, and 1 if it samples a token (else 0)
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
+
 __all__ = ["Window", "falls_behind", "fewest_steady", "steady_window"]
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 WARM, LEAST = 2, 2  # times what requests last (its 90th percentile): warm-up, and the least steady state
 QUARTER = 0.25      # of the time in which requests arrive
 CERTAIN, DEFICIT = 3.0, 0.05    # standard deviations, and share, by which first tokens fall short of arrivals

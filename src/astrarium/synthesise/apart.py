@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64, Bool
 from astrarium.synthesise.examples import VALUES, Example
 from astrarium.synthesise.layout import SHARED
 from astrarium.synthesise.tokens import Token, distinct_rows
@@ -19,8 +20,6 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["Apart", "told_apart"]
 
-Bool = npt.NDArray[np.bool_]
-I64 = npt.NDArray[np.int64]
 SIZE = VALUES.index("comm_size")
 EQUAL = 1e-6
 

@@ -15,14 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.errors import InputError
 from astrarium.synthesise.laws import Count, Law
 from astrarium.synthesise.order import Split, decided
 
 __all__ = ["Bucket", "Filled", "Then", "Unit", "fill", "pair_codes", "site_codes"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 MOST_PIECES = 4096      # that one bucket is cut to
 
 

@@ -13,15 +13,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.synthesise.fold import END, Program, loops
 from astrarium.synthesise.laws import Count, Form, fit_count, forms_of
 
 __all__ = ["Counts", "Loop", "learn_loops", "loop_sites"]
 
-F64 = npt.NDArray[np.float64]
 Around = tuple[Program, Program]    # symbols before a loop and after it
 Site = tuple[int, int, int]         # (example, where the loop opens in its program, rounds)
 FEWEST = 8                          # examples for each further form of a law

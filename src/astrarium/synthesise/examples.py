@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I32, I64
 from astrarium.errors import InputError, TraceError
 from astrarium.synthesise.layout import Layout, layout_of
 from astrarium.synthesise.tokens import COMM, Token, Told, plain_names
@@ -22,9 +22,6 @@ __all__ = ["VALUES", "Example", "examples_of", "examples_of_generated", "values_
 
 VALUES = ("duration_us", "num_ops", "tensor_size", "comm_size")
 AT_ONCE = 1 << 16       # names
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 
 class Example(Struct, frozen=True, eq=False):

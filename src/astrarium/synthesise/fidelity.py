@@ -8,16 +8,15 @@ from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.synthesise.examples import VALUES, Example
 from astrarium.synthesise.tokens import Token
 
 __all__ = ["Fidelity", "fidelity"]
 
 Key = TypeVar("Key")
-F64 = npt.NDArray[np.float64]
 
 
 class Fidelity(Struct, frozen=True):

@@ -10,13 +10,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.errors import InputError
 
 __all__ = ["CLOSE", "END", "OPEN", "Folder", "Program", "bodies_of", "expand", "loops"]
 
-I64 = npt.NDArray[np.int64]
 END, OPEN, CLOSE = -1, -2, -3
 FIRST = -10             # numbers of bodies and loops go down from here
 Program = tuple[int, ...]

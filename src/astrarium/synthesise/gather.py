@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.synthesise.buckets import Bucket, Then, Unit, pair_codes, site_codes
 from astrarium.synthesise.examples import VALUES, Example
 from astrarium.synthesise.laws import Count, Law, fit_count, fit_law, fit_limit, forms_of
@@ -19,8 +19,6 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["learn_buckets", "learned_as_buckets"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 Pair = tuple[int, int]
 MANY = 3                # parents, above which a collective gathers
 SIZE = VALUES.index("comm_size")

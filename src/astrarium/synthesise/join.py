@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I32, I64
 from astrarium.synthesise.examples import VALUES
 from astrarium.synthesise.layout import ROLES, SHARED, Layout
 from astrarium.synthesise.tokens import Token
@@ -21,9 +22,6 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["Drawn", "join"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 SIZE = VALUES.index("comm_size")
 COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 Pair = tuple[tuple[int, int], tuple[int, int]]      # (stage, node) twice

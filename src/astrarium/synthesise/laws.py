@@ -15,12 +15,11 @@ from math import prod
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
+
+from astrarium.arrays import F64, I64
 
 __all__ = ["Count", "Form", "Law", "fit_count", "fit_law", "fit_limit", "form_values", "forms_of", "table"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 ENDS = ("first", "last")
 EXACT, STEPS, ROWS, CANDIDATES = 1e-6, 48, 240, 4_000
 LARGEST = 2.0**62       # bytes or flop

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32
 from astrarium.errors import InputError
 
 __all__ = ["ROLES", "SHARED", "Layout", "layout_of"]
 
-I32 = npt.NDArray[np.int32]
 
 ROLES = ("dp", "tp", "ends", "pp", "stage", "tp_pp", "dp_pp", "all")
 """Groups: replicas, tensor-parallel ranks, first and last stage, a pipeline, one stage, and the rest. Where a layout

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.errors import InputError
 from astrarium.synthesise.apart import told_apart
 from astrarium.synthesise.buckets import Bucket, site_codes
@@ -30,8 +30,6 @@ from astrarium.synthesise.waits import Waits, learn_waits
 
 __all__ = ["Model", "SizeKey", "learn"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 FEWEST = 8              # examples that a law of its own needs
 EQUAL = 1e-6
 SizeKey = tuple[int | None, int, int]

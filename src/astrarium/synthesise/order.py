@@ -12,16 +12,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import F64, I64
 from astrarium.synthesise.fold import END, Program
 from astrarium.synthesise.laws import Form, form_values, forms_of
 
 __all__ = ["Orders", "Split", "decide", "decided", "learn_orders", "walk"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 DEPTH = 6
 PURE = 1e-12
 LATE = ("least_minus", "beyond")        # forms that are looked at where no other tells ways apart

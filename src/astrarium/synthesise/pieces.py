@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64, I64
 from astrarium.synthesise.examples import VALUES, Example
 from astrarium.synthesise.fold import Program, loops
 from astrarium.synthesise.laws import LARGEST, Law, fit_count, fit_law, fit_limit, forms_of
@@ -21,8 +21,6 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["Pieces", "learn_pieces"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 SIZE = VALUES.index("comm_size")
 FEWEST = 8              # examples
 SAME = 1e-6

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.errors import InputError
 from astrarium.synthesise.examples import VALUES, Example, values_of
 from astrarium.synthesise.learn import Model
@@ -17,8 +17,6 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["Reproduction", "reproduced"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 Totals = dict[tuple[str, str], float]
 TRIED = 12
 SMALL = 0.001       # share of all of a value below which a kind of node does not count

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.errors import InputError, nearest
 from astrarium.synthesise.buckets import Bucket, Filled, fill, site_codes
 from astrarium.synthesise.counts import Counts, loop_sites
@@ -23,8 +23,6 @@ from astrarium.trace.work import Generated
 
 __all__ = ["sample", "within"]
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 MOST = 200_000_000      # nodes of one rank
 COMM = VALUES.index("comm_size")
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, I64
 from astrarium.errors import InputError
 from astrarium.vocab import NodeKind
 
@@ -22,8 +23,6 @@ CHECKED = "a trace in which `astrarium check` finds no errors"
 MOST = 1 << 18          # tokens of a trace
 RECENT = 1 << 16        # names that are remembered
 WIDE = 1 << 31          # numbers below multiply without overflow
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 
 class Token(Struct, frozen=True, order=True):

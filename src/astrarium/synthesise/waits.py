@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.synthesise.examples import Example
 from astrarium.synthesise.tokens import distinct_rows
 
@@ -18,7 +18,6 @@ FEW = 8                 # occurrences of one token that are waited for one by on
 CONTEXT, CHOICES = 5, 16    # tokens that a node's parents depend on; sets of parents that are kept
 Context = tuple[int, ...]
 Found = tuple[tuple[int, tuple[int, ...]], ...]         # (token, occurrences back)
-I64 = npt.NDArray[np.int64]
 
 
 class Motif(msgspec.Struct, frozen=True):

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, I64
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.finding import Findings, Severity
 from astrarium.trace.graph import Dependencies, graph_of
@@ -18,8 +18,6 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["check"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 WORLD = -1
 Groups = Mapping[str, tuple[int, ...]]
 

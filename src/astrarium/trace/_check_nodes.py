@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import Bool
 from astrarium.trace.columns import Attr, Columns
 from astrarium.trace.finding import Findings, Severity
 from astrarium.trace.node import decode_metadata
@@ -15,7 +16,6 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["check"]
 
-Mask = npt.NDArray[np.bool_]
 Ranks = npt.NDArray[np.intp]
 
 LONGEST = ((1 << 63) - 1) // 1_000_000     # us
@@ -31,7 +31,7 @@ def check(columns: Columns, ranks: Ranks, found: Findings) -> None:
                   "leave the rank out, or write its nodes")
         return
 
-    def report(mask: Mask, severity: Severity, code: str, message: str | Callable[[int], str], fix: str) -> None:
+    def report(mask: Bool, severity: Severity, code: str, message: str | Callable[[int], str], fix: str) -> None:
         _report(columns, ranks, found, np.flatnonzero(mask), (severity, code, message, fix))
 
     kind = columns.type
@@ -74,7 +74,7 @@ def _identity(columns: Columns, report: Callable[..., None]) -> None:
            "give it a type, or remove it and connect its dependants to its dependencies")
 
 
-def _comm(columns: Columns, comm: Mask, report: Callable[..., None]) -> None:
+def _comm(columns: Columns, comm: Bool, report: Callable[..., None]) -> None:
     kind, size = columns.type, columns.comm_size
     has_type, has_size = columns.has(Attr.COMM_TYPE), columns.has(Attr.COMM_SIZE)
     coll = kind == NodeKind.COMM_COLL

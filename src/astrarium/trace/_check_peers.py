@@ -8,14 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.finding import Findings
 from astrarium.trace.write import node_name
 from astrarium.vocab import NodeKind
 
 __all__ = ["check"]
-
-I64 = npt.NDArray[np.int64]
 
 
 class _Messages(Struct, frozen=True, eq=False):

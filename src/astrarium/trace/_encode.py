@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, I64, U8
 from astrarium.trace._wire import VARINT, delimited, tagged, varint
 from astrarium.trace.memory_ops import tier_attributes
 from astrarium.trace.node import Attribute, Metadata, Node, attribute, encode_metadata, encode_node
@@ -17,9 +17,6 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["ClassFiles", "class_files"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 
 Known = dict[tuple[NodeKind, int, int], bytes]
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import F64, I32, I64
 from astrarium.errors import InputError
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.groups import group_key, groups_of
@@ -31,9 +32,6 @@ from astrarium.vocab import NodeKind
 __all__ = ["Anonymised", "anonymise"]
 
 MOST = 0.5
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 EXACT = 1 << 53         # us, bytes, flop: what floats still count exactly; larger ones, over 285 years, stay
 AT_ONCE = 1 << 16       # nodes
 SIZES = (("comm_size", Attr.COMM_SIZE), ("tensor_size", Attr.TENSOR_SIZE), ("num_ops", Attr.NUM_OPS))

@@ -11,19 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import F64, I32, I64, U8, U16, U32, U64, Bool
 from astrarium.errors import InternalError, UnsupportedError
 from astrarium.vocab import NodeKind
 
 __all__ = ["Attr", "Columns", "Traces", "total"]
 
-U8 = npt.NDArray[np.uint8]
-U16 = npt.NDArray[np.uint16]
-U32 = npt.NDArray[np.uint32]
-U64 = npt.NDArray[np.uint64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 _AT_ONCE = 1 << 16       # nodes
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -104,11 +97,11 @@ class Columns(Struct, frozen=True, eq=False, dict=True):
     def ranks(self) -> int:
         return len(self.group)
 
-    def has(self, attr: Attr) -> BOOL:
+    def has(self, attr: Attr) -> Bool:
         """[nodes] whether the attribute is there and readable."""
         return np.asarray(self.present & np.uint16(1 << attr), np.bool_)
 
-    def is_wrong(self, attr: Attr) -> BOOL:
+    def is_wrong(self, attr: Attr) -> Bool:
         """[nodes] whether the attribute is there but of a type that cannot be used."""
         return np.asarray(self.wrong & np.uint16(1 << attr), np.bool_)
 

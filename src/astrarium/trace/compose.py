@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["ClassBuilder"]
 
-I32 = npt.NDArray[np.int32]
 ALL = -1        # a collective of all ranks
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from astrarium.arrays import I64, U64
 from astrarium.trace.columns import Columns, Traces, total
 from astrarium.trace.graph import graph_of
 from astrarium.trace.node import trace_kind
@@ -18,8 +18,6 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["Changed", "RankDiff", "TraceDiff", "diff_columns", "diff_traces"]
 
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 Item = TypeVar("Item")
 ROUNDS = (3, 1, 0)      # how far around a node is looked at: first far, what is left then nearer
 FIELDS = (("duration_us", "duration"), ("num_ops", "num_ops"), ("tensor_size", "tensor_size"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64, I64
 from astrarium.trace.columns import Columns
 from astrarium.trace.node import decode_metadata, decode_node
 from astrarium.vocab import CommOp, NodeKind
@@ -14,8 +14,6 @@ from astrarium.vocab import CommOp, NodeKind
 __all__ = ["GAP_NAME", "LOGICAL", "QUIET", "RECORDED", "STEPS", "STRIDES", "TOTAL", "UNEXPLAINED", "UNRECORDED",
            "headline", "labelled", "logical_ops", "says_gaps", "unexplained_parts", "unrecorded_line"]
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 LOGICAL = "logical_op"
 """Attribute of a collective: the operation that the program asked for, where another one ran (`comm_type`). So gloo
 runs a reduce-scatter as an all-reduce."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I8, I32
 from astrarium.errors import TraceError, nearest
 from astrarium.trace.columns import Columns
 from astrarium.trace.node import Attribute, Node, attribute, decode_node
@@ -21,8 +21,6 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["ALLOC", "COPY", "FREE", "LOAD", "NONE", "PREFIX", "STORE", "MemoryOps", "memory_ops", "tier_attributes"]
 
-I8 = npt.NDArray[np.int8]
-I32 = npt.NDArray[np.int32]
 PREFIX = "chakra.mem."
 NONE, LOAD, STORE, COPY, ALLOC, FREE = -1, 0, 1, 2, 3, 4
 OPS: Mapping[str, int] = {"LOAD": LOAD, "STORE": STORE, "COPY": COPY, "ALLOC": ALLOC, "FREE": FREE}

@@ -6,21 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I32, I64, U8, U64, Bool
 from astrarium.errors import TraceError, UnsupportedError
 from astrarium.vocab import Kernel
 
 __all__ = ["Generated", "Phase", "Tensors", "TraceClass"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-U64 = npt.NDArray[np.uint64]
-F64 = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 
 class TraceClass(Struct, frozen=True, eq=False):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.validate.rows import Row
 
 __all__ = ["COLUMNS", "Trees", "fit", "table_of"]
 
-F64 = npt.NDArray[np.float64]
 COLUMNS = ("n_gpus", "params_B", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq", "tp", "pp", "dp", "cp",
            "ep", "vp", "mbs", "gbs")
 WORDS = ("gpu", "precision", "recompute", "zero")

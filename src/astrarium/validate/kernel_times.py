@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.compute import kernels
@@ -18,7 +16,6 @@ from astrarium.validate.systems import system_of
 
 __all__ = ["KernelTime", "Meant", "fitted_kernels", "kernel_times"]
 
-F64 = npt.NDArray[np.float64]
 RESULT = 2.0        # bytes of an element of a product's result
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.vocab import Placed
 from astrarium.workload.assemble.builder import Template
 from astrarium.workload.assemble.holdings import Holdings, holdings
@@ -26,8 +27,6 @@ from astrarium.workload.training import recipe_of
 from astrarium.workload.transformer import Transformer
 
 __all__ = ["KINDS", "Footprint", "footprints", "training_footprint"]
-
-F64 = npt.NDArray[np.float64]
 
 
 class Footprint(Struct, frozen=True):

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from astrarium import registry
+from astrarium.arrays import I64
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.errors import InputError
 from astrarium.registry import Kind
@@ -18,7 +18,6 @@ from astrarium.workload.config import Live, Workload
 
 __all__ = ["Job", "Jobs"]
 
-I64 = npt.NDArray[np.int64]
 LATEST_NS = 2**62 / 1000    # the clock counts 2^63 ps
 FREE = -1
 MOST_NPUS = 2**24   # of a network on which jobs are placed: 134 MB say who has which

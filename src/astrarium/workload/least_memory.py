@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64
 from astrarium.workload.assemble.holdings import holdings
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.stages import parts_of, places
@@ -23,7 +23,6 @@ from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
 
 __all__ = ["least_memory"]
 
-F64 = npt.NDArray[np.float64]
 ROUNDED = 0.5       # bytes by which a tensor may be smaller than its size here
 
 

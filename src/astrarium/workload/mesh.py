@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32
 from astrarium.errors import InputError, InternalError
 
 __all__ = ["AXES", "ORDERS", "Mesh", "mesh_of", "parse_order", "spreads"]
 
-I32 = npt.NDArray[np.int32]
 
 AXES = ("tp", "cp", "sp", "ep", "dp", "pp")
 """The axes that a design names."""

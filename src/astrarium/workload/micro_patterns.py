@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I32
 from astrarium.errors import InputError
 from astrarium.trace.compose import ClassBuilder
 from astrarium.trace.work import Generated, TraceClass
@@ -18,7 +18,6 @@ from astrarium.workload.single import SingleCollective
 
 __all__ = ["micro", "single"]
 
-I32 = npt.NDArray[np.int32]
 MOST = 1 << 22      # ranks squared: 16 bytes each
 
 

@@ -10,11 +10,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
+
+from astrarium.arrays import I64
 
 __all__ = ["packed", "rail_aligned", "random", "spread"]
-
-I64 = npt.NDArray[np.int64]
 
 
 def packed(free: I64, count: int, sizes: Sequence[int], seed: int | None) -> I64:

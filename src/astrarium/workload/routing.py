@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64
 from astrarium.config import Config, Knob, Problem
 
 __all__ = ["Busiest", "Routing", "busiest", "loads_of"]
-
-F64 = npt.NDArray[np.float64]
 
 
 def _one_source(routing: Routing) -> Iterator[Problem]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from astrarium.arrays import F64
 from astrarium.compute.kernels import latency_ns, load
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.machine import Machine
-from astrarium.compute.kernels.table import F64
 from astrarium.vocab import Kernel
 
 MODEL = load("h100_sxm")

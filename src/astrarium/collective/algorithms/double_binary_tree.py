@@ -11,8 +11,8 @@ in an all-reduce, and the two ways of each link are busy at once.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.collective.algorithms.algorithm import (
     AROUND,
     Algorithm,
@@ -31,7 +31,6 @@ from astrarium.vocab import CommOp, Schedule
 
 __all__ = ["DOUBLE_BINARY_TREE", "build", "parents"]
 
-I64 = npt.NDArray[np.int64]
 _HOP = 4  # logical times per hop, against one per block: measured best between latency and bandwidth
 _LAST = 1 << 32  # later than any logical time
 MOST = 1024         # participants whose trees the estimate walks

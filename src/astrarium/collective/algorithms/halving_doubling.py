@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.collective.algorithms.algorithm import (
     AROUND,
     Algorithm,
@@ -37,7 +37,6 @@ from astrarium.vocab import CommOp, PeerMode, Schedule
 
 __all__ = ["HALVING_DOUBLING", "build"]
 
-I64 = npt.NDArray[np.int64]
 Rows = list[tuple[int, int, int, I64]]  # (time, source, destination, blocks)
 _NAME = "halving_doubling"
 

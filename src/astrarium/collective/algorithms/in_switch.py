@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium.collective.algorithms.algorithm import EVERY_OP, Algorithm, Bound, Case, Counts, same
@@ -27,7 +26,6 @@ from astrarium.vocab import CommOp, Schedule
 
 __all__ = ["NVLS", "SHARP", "nvls", "sharp", "tree", "ways_down"]
 
-I64 = npt.NDArray[np.int64]
 Row = tuple[int, int, int, int, bool, Sequence[int]]    # as `Messages`: src, dst, time, after, reduce, blocks
 
 WINDOW = 2

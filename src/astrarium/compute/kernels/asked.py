@@ -8,19 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import F64, I64
 from astrarium.compute.kernels.backward import BACKWARD_WORK, slowdown
 from astrarium.compute.kernels.choice import is_torch
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY
 from astrarium.compute.kernels.model import DeviceModel, Site
 from astrarium.compute.kernels.rows import FEW
-from astrarium.compute.kernels.table import F64
 from astrarium.compute.kernels.tiles import LAYOUTS
 from astrarium.engine.plugins.kernels import Columns
 from astrarium.errors import InputError, nearest
 
 __all__ = ["KINDS", "SCANS", "STREAMS", "Asked", "asked_of", "normalised"]
 
-I64 = npt.NDArray[np.int64]
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
 """Kinds that move bytes and compute little; a scan with a shape has its own rows on devices that measured it."""
 LEAST_HEADS = 64.0

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from astrarium.arrays import F64
 from astrarium.compute.kernels.machine import BYTES, Machine
-from astrarium.compute.kernels.table import F64, Described, log2, part
+from astrarium.compute.kernels.table import Described, log2, part
 
 __all__ = ["COLUMNS", "decode", "describe", "indexer", "latent"]
 

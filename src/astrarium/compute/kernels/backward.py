@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astrarium.compute.kernels.table import F64
+from astrarium.arrays import F64
 
 __all__ = ["BACKWARD_WORK", "slowdown"]
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.compute.kernels.forest import I16, SCALE
-from astrarium.compute.kernels.table import F64
+from astrarium.arrays import F64, I16
+from astrarium.compute.kernels.forest import SCALE
 
 __all__ = ["MOST", "Correction", "corrected_by"]
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from astrarium.arrays import F64
 from astrarium.compute.kernels.asked import STREAMS, asked_of
 from astrarium.compute.kernels.choice import is_torch
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.model import DeviceModel
 from astrarium.compute.kernels.predict import latency_ns
 from astrarium.compute.kernels.rows import read
-from astrarium.compute.kernels.table import F64
 from astrarium.compute.kernels.uncached import CACHED
 from astrarium.engine.plugins.kernels import tabled
 from astrarium.vocab import Kernel

@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from astrarium.arrays import F64
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_BYTES, Machine
-from astrarium.compute.kernels.table import F64, Described, log2
+from astrarium.compute.kernels.table import Described, log2
 
 __all__ = ["COLUMNS", "at_random", "describe"]
 

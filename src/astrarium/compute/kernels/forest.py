@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I16
+
 __all__ = ["LEAF_UNIT", "SCALE", "Forest", "fixed_point"]
 
 SCALE = 512
 LEAF_UNIT = 2.0**-12
 BLOCK = 128
-F64 = npt.NDArray[np.float64]
-I16 = npt.NDArray[np.int16]
 
 
 def fixed_point(columns: npt.ArrayLike) -> I16:

@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from astrarium.arrays import F64
 from astrarium.compute.kernels.attention import COLUMNS
 from astrarium.compute.kernels.machine import Machine
-from astrarium.compute.kernels.table import F64, Described, log2
+from astrarium.compute.kernels.table import Described, log2
 
 __all__ = ["BACKENDS", "COLUMNS", "CONSTANTS", "Constants", "backward", "decode", "decode_ns", "forward", "fused_ns"]
 

@@ -11,15 +11,16 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from astrarium.arrays import F64, I16
 from astrarium.compute.kernels import attention, delta, experts, fused, gemm, tiles
 from astrarium.compute.kernels.artefacts import artefact
 from astrarium.compute.kernels.choice import FASTEST, TORCH, framework_of, is_torch, newest
 from astrarium.compute.kernels.correction import Correction
-from astrarium.compute.kernels.forest import I16, Forest, fixed_point
+from astrarium.compute.kernels.forest import Forest, fixed_point
 from astrarium.compute.kernels.machine import STANDS_IN, WEIGHT_ONLY, Machine
 from astrarium.compute.kernels.power import Chip
 from astrarium.compute.kernels.rowwise import Rowwise
-from astrarium.compute.kernels.table import F64, Curve, Described, along
+from astrarium.compute.kernels.table import Curve, Described, along
 from astrarium.errors import InputError, nearest
 
 __all__ = ["FAMILIES", "DeviceModel", "FamilyModel"]

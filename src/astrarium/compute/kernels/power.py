@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.errors import InputError, nearest
 
 __all__ = ["CHIPS", "PER_JOULE", "TYPICAL", "Chip", "Clocked", "Load", "Mix", "chip_of", "clocked", "effective",
@@ -37,7 +37,6 @@ long run it is 0.95 on H100 (GH100 below)."""
 TYPICAL = 0.71
 """What is left of the peak where nothing is known of power: the geometric mean of those devices."""
 
-F64 = npt.NDArray[np.float64]
 STEPS = 40      # bisections of a clock
 NEWTON = 4      # steps from the highest clock
 LOWEST = 0.2    # of the highest clock

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from astrarium.arrays import F64
 from astrarium.compute.kernels.asked import KINDS, SCANS, STREAMS, asked_of
 from astrarium.compute.kernels.choice import is_torch
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.machine import BYTES, Machine
 from astrarium.compute.kernels.model import FAMILIES, DeviceModel
 from astrarium.compute.kernels.rowwise import rowwise_ns, which
-from astrarium.compute.kernels.table import F64, Curve, along, between
+from astrarium.compute.kernels.table import Curve, along, between
 from astrarium.compute.kernels.uncached import CACHED, uncached_ns
 from astrarium.engine.plugins.kernels import Columns, tabled
 from astrarium.errors import InputError

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.compute.kernels.artefacts import artefact
-from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, install_line, nearest
 
 __all__ = ["FEW", "PRECISIONS", "SHAPES", "Rows", "casts", "devices", "read", "streams", "tables"]

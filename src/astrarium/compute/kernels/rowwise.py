@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.compute.kernels.table import F64
+from astrarium.arrays import F64
 
 __all__ = ["FEW", "Rowwise", "rowwise_ns", "which"]
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64, Bool
 from astrarium.compute.kernels.gemm import RESULT_BYTES
 from astrarium.compute.kernels.machine import BYTES, Machine
-from astrarium.compute.kernels.table import F64
 
 __all__ = ["CONSTANTS", "ROWS", "Constants", "base_ns", "tiling"]
 
@@ -26,7 +25,6 @@ STEP = 128          # inner length that a tile computes at once
 SMALL, WIDE = 64, 128
 UNIT = 1979e3 / 132
 """flop/ns of the multiprocessor on which the constants were fitted."""
-Bool = npt.NDArray[np.bool_]
 
 
 class Constants(NamedTuple):

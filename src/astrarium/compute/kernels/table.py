@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
+
+from astrarium.arrays import F64
 
 __all__ = ["F64", "Curve", "Described", "along", "between", "log2", "part"]
 
-F64 = npt.NDArray[np.float64]
 Curve = tuple[tuple[float, float], ...]
 """Rising (size, ns)."""
 

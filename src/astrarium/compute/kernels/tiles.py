@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from astrarium.arrays import F64
 from astrarium.compute.kernels import gemm, scaled
 from astrarium.compute.kernels.machine import BYTES, Machine
-from astrarium.compute.kernels.table import F64, Described, log2, part
+from astrarium.compute.kernels.table import Described, log2, part
 
 __all__ = ["COLUMNS", "CONSTANTS", "LAYOUTS", "Constants", "base_ns", "describe"]
 

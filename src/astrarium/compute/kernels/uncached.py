@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from astrarium.arrays import F64
 from astrarium.compute.kernels.attention import COLUMNS
-from astrarium.compute.kernels.table import F64
 
 __all__ = ["CACHED", "uncached_ns"]
 

@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.errors import InputError, PluginError
 from astrarium.vocab import Kernel
 
 __all__ = ["ComputeModel", "ComputeNode", "ComputeNodes", "LocalMemory", "PerNode", "durations_of"]
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 class LocalMemory(Struct, frozen=True):

@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.vocab import Kernel
 
 __all__ = ["Columns", "KernelTable", "tabled"]
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 
 class Columns(Struct, frozen=True, eq=False):

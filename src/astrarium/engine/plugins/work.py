@@ -10,16 +10,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from astrarium.arrays import F64, I32
 from astrarium.engine.plan import CollectivePlan, Kind, Lane, NetworkPlan, Plan, Policy, Remote
 
 __all__ = ["PlanSource", "RunContext", "Work", "WorkSource", "collective", "compute", "recv", "remote", "send", "timer"]
-
-I32 = npt.NDArray[np.int32]
-F64 = npt.NDArray[np.float64]
 
 
 class Work(Struct, frozen=True):

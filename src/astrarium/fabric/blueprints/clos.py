@@ -74,7 +74,8 @@ def climb(sizes: Sizes) -> Iterator[Edge]:
 def _fits(clos: Clos) -> Iterable[Problem]:
     found = sizes_of(clos.hosts * clos.xpus, clos.ports, clos.oversubscription, clos.tiers)
     if isinstance(found, str):
-        yield Problem("hosts", f"{clos.hosts} are too many: {found}", "fewer hosts, more ports or tiers: 3")
+        yield Problem("hosts", f"{clos.hosts} are too many: {found}",
+                      "fewer hosts, or more ports" + (", or tiers: 3" if clos.tiers == 2 else ""))
 
 
 class Clos(Fabric, frozen=True, kw_only=True):

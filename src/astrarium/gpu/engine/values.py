@@ -9,14 +9,12 @@ import enum
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
+
+from astrarium.arrays import F64, I64
 
 __all__ = ["ON_ROOM", "ON_SEMAPHORE", "Buffer", "Finished", "Grid", "Launch", "Machine", "OpKind", "Operation", "Place",
            "Recorded", "Stream", "Wait", "Workgroup", "layout", "skewed"]
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 class OpKind(enum.IntEnum):

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.errors import InputError
 from astrarium.gpu.engine import Launch, Place
 
 __all__ = ["Order"]
 
-I64 = npt.NDArray[np.int64]
 Who = tuple[int, int]           # GPU, workgroup
 Released = tuple[Who, int, I64]     # by whom, its how manieth release of the semaphore, what it knew
 Run = tuple[int, int, int]      # operation of the log that came before, unordered; first request and end

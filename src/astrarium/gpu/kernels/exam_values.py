@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.gpu.engine import Launch, Place
 from astrarium.vocab import CommOp
 
 __all__ = ["Contents", "Promise", "Region", "Value", "by_distance", "one"]
 
-I64 = npt.NDArray[np.int64]
 Value = tuple[I64, I64]         # elements, -1: nothing; numbers of sets of contributors
 OUTPUT = 1
 

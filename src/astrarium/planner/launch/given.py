@@ -163,7 +163,7 @@ def without(values: Mapping[str, Any], ignore: Sequence[str], where: str) -> tup
     matches no key."""
     for pattern in ignore:
         if not any(fnmatchcase(name, pattern) for name in values):
-            raise InputError(f"--ignore {pattern[:80]}", f"is no key of {where}", expected="a key of that file",
+            raise InputError(f"--ignore {pattern[:80]}", f"is not a key of {where}", expected="a key of that file",
                              did_you_mean=nearest(pattern[:80], values))
     left_out = tuple(name for name in values if any(fnmatchcase(name, pattern) for pattern in ignore))
     return {name: value for name, value in values.items() if name not in left_out}, left_out

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.planner.serving.service import Service
 from astrarium.serving.server import Server
 from astrarium.serving.shape import Prompt, Shape
@@ -17,7 +18,6 @@ from astrarium.units import format_time
 
 __all__ = ["Ceiling", "ceiling_of"]
 
-F64 = npt.NDArray[np.float64]
 MARGIN = 0.95       # of a floor: measured kernels are not monotone in their sizes
 FINER = 1.25        # between two numbers of sequences whose steps are timed
 MIXED = 64          # sequences that decode beside a prompt, at most

@@ -134,7 +134,8 @@ def service_of(model: Any, prompt: int | None, output: int | None, slo: Slo, sta
 def _equal(prompt: int | None, output: int | None, tpot: Limit) -> Mix:
     for name, value in (("prompt", prompt), ("output", output)):
         if value is None:
-            raise InputError(name, "is missing", expected="tokens, such as " + ("4000" if name == "prompt" else "1000"))
+            raise InputError(name, "is missing", expected="--prompt 4000 --output 1000 (tokens of a prompt and of an "
+                                                          "answer), or --requests FILE")
         if value < 1 + (name == "output"):
             raise InputError(name, f"{value}", expected=f"at least {1 + (name == 'output')}")
     assert prompt is not None

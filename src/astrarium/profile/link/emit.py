@@ -5,10 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.profile.link.between import HostNodes
 from astrarium.profile.link.calls import Calls
 from astrarium.profile.link.comm import P2P, Comm
@@ -27,8 +26,6 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["IDLE_NAME", "Source", "messages"]
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 IDLE_NAME = "host time outside operators"
 CATEGORY = {MEMCPY: "gpu_memcpy", MEMSET: "gpu_memset"}
 FIRST_ID = 1

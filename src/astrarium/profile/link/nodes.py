@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import I64
+
 __all__ = ["GAP", "GPU", "LABEL", "MESSAGE", "Draft", "Order", "ordered"]
 
-I64 = npt.NDArray[np.int64]
 
 # parts beyond those of threads.py
 GPU, LABEL, MESSAGE, GAP = 4, 5, 6, 7

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.profile.link.host import HostTrace
 from astrarium.profile.link.join import Join
 from astrarium.profile.link.nodes import Draft
@@ -18,7 +19,6 @@ from astrarium.profile.link.threads import CALL, IDLE, OPERATOR, REST
 
 __all__ = ["Observed", "observed"]
 
-F64 = npt.NDArray[np.float64]
 VIEWS = frozenset(f"aten::{name}" for name in (
     "t", "transpose", "as_strided", "view", "_unsafe_view", "_reshape_alias", "reshape", "slice", "narrow", "select",
     "alias", "expand", "permute", "unsqueeze", "squeeze", "chunk", "split", "split_with_sizes", "linear", "matmul"))

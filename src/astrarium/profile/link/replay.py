@@ -6,14 +6,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.profile.link.comm import annotated
 from astrarium.profile.link.nodes import GAP, GPU, MESSAGE, Draft, Order
 from astrarium.profile.link.records import Host
 from astrarium.profile.link.threads import IDLE, OPERATOR, REST
 
 __all__ = ["Replayed", "microseconds", "replayed", "rerun", "unexplained"]
-
-I64 = npt.NDArray[np.int64]
 
 
 class Replayed(Struct, frozen=True, eq=False):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.profile.launches import Operator
 from astrarium.profile.link.calls import Calls
 from astrarium.profile.link.host import HostTrace
@@ -24,7 +25,6 @@ from astrarium.profile.link.threads import CALL, IDLE, OPERATOR, REST
 
 __all__ = ["Clock", "Ran", "Slower", "Unrecorded", "unrecorded"]
 
-I64 = npt.NDArray[np.int64]
 QUEUED = 500         # ns: see `gaps`
 GAPS = 20            # gaps between kernels that queued from which on their median counts
 USUAL = 1_200        # ns from one kernel to the next of its stream, where a recording has too few: one H100

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.report.pages.html import note, page, row, table_of, wide
 from astrarium.report.pages.page import Page
 from astrarium.report.svg.charts import Area, Ruler, over_time, ruler_line, strip
@@ -22,7 +23,6 @@ NAMES = {"ttft": "time to the first token (TTFT)", "tpot": "time per further tok
          "itl": "time between two tokens (ITL)", "latency": "time to the last token"}
 POINTS, ROWS = 200, 24      # of a curve; requests of the timeline
 UNITS = ((1e12, "s"), (1e9, "ms"), (1e6, "us"), (1.0, "ps"))
-F64 = npt.NDArray[np.float64]
 
 
 class ShownServing(Struct, frozen=True):

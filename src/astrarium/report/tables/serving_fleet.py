@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import Bool
 from astrarium.report.tables.table import Table
 from astrarium.serving import Member, Served
 from astrarium.serving.outcome import PS, InstanceRun, figures
@@ -16,7 +16,6 @@ from astrarium.units import format_time
 
 __all__ = ["fleet_lines", "fleet_plain", "fleet_tables"]
 
-Bool = npt.NDArray[np.bool_]
 SHOWN = ("ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms")
 
 

@@ -22,9 +22,11 @@ from astrarium.units import Quantity, format_bytes, format_time
 __all__ = ["best_table", "report_plain", "report_tables", "shown", "sobol_name", "study_best", "study_plain",
            "study_tables"]
 
-SHOWN = 10      # trials of a front
+SHOWN, LISTED = 10, 50      # trials of a front that a search and a report show
 LONGEST = 100   # characters of a reason
+DOLLARS = 1000  # prices from here on are shown without cents
 TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
+PRICES = ("network_cost", "system_cost", "capital_cost")
 LATENCY = re.compile("(ttft|tpot|itl|latency)_(mean|p50|p90|p99)")
 
 
@@ -71,9 +73,11 @@ def _value(value: Any) -> Any:
 
 
 def shown(name: str, value: float) -> str:
-    """An objective for a person: times and sizes with a unit."""
+    """An objective for a person: times, sizes and prices with a unit."""
     if name in TIMES or LATENCY.fullmatch(name):
         return format_time(value)
+    if name in PRICES and value >= DOLLARS:
+        return f"${value:,.0f}"
     return format_bytes(value) if name in SIZES else f"{value:.6g}"
 
 
@@ -84,13 +88,20 @@ def study_tables(study: Study, title: str, best: Sequence[Ranked] | None = None)
         rows = [(name, str(_value(value))) for name, value in study.values().items()]
         yield Table(f"best design (trial {study.best.number})", "<<", rows)
     if len(study.plan.goal.objectives) > 1 and study.front:
-        names = [each.name for each in study.plan.goal.objectives]
-        found = [[str(trial.number), *(shown(name, value) for name, value in study.objectives(trial).items())]
-                 for trial in study.front[:SHOWN]]
-        more = f", the first {SHOWN} of {len(study.front)}" if len(study.front) > SHOWN else ""
-        yield Table(f"Pareto front{more}", ">" * (len(names) + 1), found, ["trial", *names])
+        yield _front_table(study.plan.goal, study.front[:SHOWN], len(study.front))
     if study.best is not None:
         yield from best_table(study_best(study) if best is None else best, study.plan.space, study.plan.goal)
+
+
+def _front_table(goal: Goal, front: Sequence[Trial], every: int, *, numbered: bool = True) -> Table:
+    """Objectives of `front`, the first of `every` trials of the Pareto front, and if `numbered` their numbers."""
+    names = [each.name for each in goal.objectives]
+    rows = [[*([str(trial.number)] if numbered else []),
+             *(shown(name, value) for name, value in zip(names, trial.verdict.values or (), strict=True))]
+            for trial in front]
+    more = f", the first {len(front)} of {every}" if len(front) < every else ""
+    head = [*(["trial"] if numbered else []), *names]
+    return Table(f"Pareto front{more}", ">" * len(head), rows, head)
 
 
 def study_best(study: Study, path: str | None = None, progress: Callable[[int, int], None] | None = None
@@ -198,11 +209,11 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
         yield from best_table(report.ranked, space, report.goal)
         values = [(name, str(_value(value))) for name, value in space.values(report.best[0][1].point).items()]
         yield Table("the best design", "<<", values)
+    if len(report.goal.objectives) > 1 and report.front:
+        yield _front_table(report.goal, report.front[:LISTED], len(report.front), numbered=len(report.summaries) == 1)
     if report.model is not None:
         title = f"importance of knobs (proxy model: R2 {report.model.r2:.3f}, error {report.model.relative_error:.1%})"
         yield Table(title, "<>", [(name, f"{share:.3f}") for name, share in report.importances])
-
-
     if report.sobol is not None:
         yield _sobol_table(report.sobol, first)
     if report.sobol_problem:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.report.tables.packets import packet_tables
 from astrarium.report.tables.table import Table
 from astrarium.result import Result
@@ -20,7 +21,6 @@ from astrarium.vocab import CommOp
 
 __all__ = ["PARTS", "collective_table", "job_table", "network_table", "path_table", "summary_tables", "time_table"]
 
-I64 = npt.NDArray[np.int64]
 PS_PER_NS = 1000
 WIDE = 32           # letters of a list of NPUs
 TOP = 8             # kinds of collectives shown

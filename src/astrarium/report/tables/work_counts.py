@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import I64
 from astrarium.compute.config import Compute, Roofline
 from astrarium.compute.durations import DURATIONS
 from astrarium.design import Design
@@ -33,7 +34,6 @@ from astrarium.workload.transformer import Transformer
 
 __all__ = ["Operator", "Traffic", "operators", "stage_memory", "traffic"]
 
-I64 = npt.NDArray[np.int64]
 NUMBERED = re.compile(r"(?:batch|block|round|pass)?[0-9]+")
 WHOLE = ("dp", "edp")
 P2P = {int(NodeKind.COMM_SEND): "send", int(NodeKind.COMM_RECV): "receive"}

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import IO, cast
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.config.whole import write_whole
 from astrarium.engine import Outcome, Plan
 from astrarium.engine.plan import Kind, Lane, Program
@@ -26,8 +26,6 @@ from astrarium.vocab import CommOp
 
 __all__ = ["Counter", "Recorded", "assign", "write_timeline"]
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 STREAMS = {Lane.COMPUTE: "compute", Lane.COMM: "communication", Lane.CPU: "cpu", Lane.P2P: "point to point",
            Lane.COPY: "copy"}
 PS_PER_NS = 1000

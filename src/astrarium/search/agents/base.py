@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.config import Config, Knob, decode
 from astrarium.config.spec import Variants
@@ -21,8 +22,8 @@ from astrarium.search.space import Space
 from astrarium.search.trial import Verdict
 
 __all__ = ["Agent", "AgentOptions", "Batch", "Closing", "Hearing", "InFlight", "Merit", "Merits", "Options",
-           "PluginAgent", "Proof", "Prover", "Scale", "Scaled", "Told", "Values", "agent_options", "needed",
-           "one_objective", "started"]
+           "PluginAgent", "Proof", "Prover", "Scale", "Scaled", "Told", "Values", "agent_options", "chosen_agent",
+           "needed", "one_objective", "started"]
 
 Values = tuple[float, ...]
 """The value of a point per objective, less is better; infinity for an infeasible point."""
@@ -116,6 +117,15 @@ def agent_options(name: str, options: Mapping[str, Any] | None = None) -> AgentO
     name, colon, text = name.partition(":")
     own = {name: text} if colon else {}
     return cast(AgentOptions, decode(Options, {"agent": name, **own, **(options or {})}))
+
+
+def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:
+    """The options of an agent: by name with `options`, or options with `options` replaced. Raises InputError."""
+    if isinstance(agent, str):
+        return agent_options(agent, options)
+    if not isinstance(agent, Options):
+        raise InputError("agent", f"{agent!r} is not an agent", expected="a name, or the options of an agent")
+    return cast(AgentOptions, replace(agent, **options) if options else agent)
 
 
 def one_objective(name: str, goal: Goal) -> None:

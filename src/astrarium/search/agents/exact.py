@@ -61,7 +61,7 @@ class Exact(Options, frozen=True, kw_only=True):
         """Start a search. Raises InputError if an objective has no lower bound, or a knob is a continuum."""
         if len(goal.objectives) > 2:
             raise InputError("agent", f"exact takes one objective or two, and there are {len(goal.objectives)}",
-                             expected="nsga2 or nsga3")
+                             expected="bayesian or nsga2")
         if len(goal.objectives) == 2 and (self.gap or self.warm):
             raise InputError("agent.gap" if self.gap else "agent.warm", "is of one objective", expected="0 for a front")
         if space.continua:

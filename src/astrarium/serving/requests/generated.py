@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.errors import InputError
 from astrarium.serving.requests.lengths import Lengths, drawn
@@ -18,7 +19,6 @@ from astrarium.workload.inference.use_cases import USE_CASES
 
 __all__ = ["ClosedLoop", "Gamma", "Poisson", "Prefix", "Session"]
 
-I64 = npt.NDArray[np.int64]
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 NO_SEED = "lengths, prefixes and numbers of turns are drawn from it"
 

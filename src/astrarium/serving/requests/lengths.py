@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import I64
 from astrarium.config import Config, Knob, Problem
 from astrarium.config.spec import Variants
 from astrarium.errors import InputError
@@ -19,7 +19,6 @@ from astrarium.serving.requests.stream import LONGEST
 
 __all__ = ["Empirical", "Lengths", "Lognormal", "Uniform", "drawn"]
 
-I64 = npt.NDArray[np.int64]
 Generator = np.random.Generator
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import I64
 from astrarium.config import Config
 from astrarium.config.spec import Variants
 from astrarium.errors import InputError
@@ -17,7 +17,6 @@ from astrarium.registry import Kind
 
 __all__ = ["LONGEST", "MOST", "PS", "Arrivals", "Prefixes", "Requests", "Turns", "busiest", "requests_of"]
 
-I64 = npt.NDArray[np.int64]
 PS = 10**12
 MOST = 1_000_000            # requests
 LONGEST = 10_000_000        # tokens of one request

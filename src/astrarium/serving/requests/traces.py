@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import I64
 from astrarium.config import Knob
 from astrarium.errors import InputError, nearest
 from astrarium.serving.requests.files import json_lines, read_text, seconds, whole
@@ -18,7 +18,6 @@ from astrarium.serving.requests.stream import LONGEST, MOST, PS, Arrivals, Prefi
 
 __all__ = ["JsonLines", "Mooncake", "Recorded", "Rows", "ShareGpt"]
 
-I64 = npt.NDArray[np.int64]
 HASH_BLOCK = 512        # tokens of one hash of Mooncake's traces
 KEYS = ("arrival", "prompt", "output", "priority", "session", "think", "group", "prefix", "hashes", "hash_block")
 

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.arrays import I64
 from astrarium.design import Design, npu_types
 from astrarium.lower.plan import placement_of
 from astrarium.serving.policy import Buckets
@@ -24,7 +24,6 @@ from astrarium.workload.inference.speculative import guessing
 
 __all__ = ["WHOLE", "Summed", "classes_of", "exactly", "times_of"]
 
-I64 = npt.NDArray[np.int64]
 WHOLE = "whole steps"
 PROBES = (Packed((Sequences(2, 1, 100),)), Packed((Sequences(1, 8, 0), Sequences(2, 1, 100))))
 

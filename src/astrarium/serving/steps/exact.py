@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import I64
 from astrarium.compute.config import Compute, replays_all
 from astrarium.design import Design, npu_types
 from astrarium.engine.plugins.compute import ComputeNodes, durations_of
@@ -33,7 +33,6 @@ from astrarium.workload.pieces import Step
 
 __all__ = ["Times", "class_of", "exchange_of", "step_times"]
 
-I64 = npt.NDArray[np.int64]
 OTHER = "other kernels"
 MOVING = ("pointwise", "normalisation", "embedding")    # kinds of these
 

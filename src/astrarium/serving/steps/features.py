@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64, I64
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.model.base import cache_of, with_layers
 
 __all__ = ["decode_features", "edge_of", "limit_of", "line", "prompt_features", "token_features", "windows_of"]
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 
 def edge_of(replica: Replica) -> int | None:

@@ -7,9 +7,9 @@ did not take part; else there is no formula.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64
 from astrarium.engine.plugins.kernels import Columns
 from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.pool import SIZES
@@ -17,7 +17,6 @@ from astrarium.workload.pieces import Step
 
 __all__ = ["CHECKS", "Formula", "formula_of", "is_close", "kernels_of", "numbers_of"]
 
-F64 = npt.NDArray[np.float64]
 CLOSE = 1e-6
 CHECKS = 5
 

@@ -7,12 +7,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
+
+from astrarium.arrays import F64, I64
 
 __all__ = ["MOST", "Plane", "Row", "past_nodes", "prompt_nodes"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 MOST = 1 << 22      # tokens of one sequence
 NODES = 16      # of a block of a row, which are asked for together
 TILE, PARTS = 4, 8

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import heapq
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.serving.shape import Prompt, Shape, StepTimes
 
 __all__ = ["Lockstep", "busiest"]
-
-I64 = npt.NDArray[np.int64]
 
 
 class Lockstep(Struct, frozen=True):

@@ -6,10 +6,10 @@ from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequenc
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from astrarium.arrays import I64
 from astrarium.design import Design
 from astrarium.lower.kept import Kept
 from astrarium.result import Result
@@ -27,7 +27,6 @@ from astrarium.workload.inference.transfers import Shards, cache_transfers
 
 __all__ = ["NAMES", "Known", "Simulated", "TransferTimes", "gaps", "packed_of"]
 
-I64 = npt.NDArray[np.int64]
 Known = MutableMapping[tuple[object, ...], Any]        # times in ps, and tables of them
 NAMES = (("step", 1.0), ("", 1.0))
 EXACT = Buckets(context=1)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I64
 from astrarium.errors import InputError
 from astrarium.serving.steps.features import decode_features, line, prompt_features, token_features, windows_of
-from astrarium.serving.steps.formulas import CHECKS, F64, Formula, formula_of, is_close, numbers_of
+from astrarium.serving.steps.formulas import CHECKS, Formula, formula_of, is_close, numbers_of
 from astrarium.serving.steps.grids import Row
 from astrarium.serving.steps.nodes import InseparableError, Node, sized_nodes
 from astrarium.serving.steps.points import Point, Sort, points_of
@@ -22,7 +22,6 @@ from astrarium.workload.inference.replica import Replica
 
 __all__ = ["Formulas", "Lowered", "Split", "split_of"]
 
-I64 = npt.NDArray[np.int64]
 WINDOW, SURE = 10, 15    # points for the features of a window, of which some see less, and for others
 PAIRS = 6       # steps of as many tokens that tell whether a size depends on these alone
 SMOOTH = 8     # points between a number of tokens and twice as many

@@ -8,13 +8,13 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import F64, I64
 from astrarium.engine.plugins.kernels import Columns, KernelTable
 from astrarium.serving.shape import Prompt, Shape
 from astrarium.serving.steps.exact import Times
 from astrarium.serving.steps.features import decode_features, edge_of, limit_of, line, prompt_features, windows_of
-from astrarium.serving.steps.formulas import F64, Formula, kernels_of
+from astrarium.serving.steps.formulas import Formula, kernels_of
 from astrarium.serving.steps.grids import MOST, Plane, Row, past_nodes, prompt_nodes
 from astrarium.serving.steps.nodes import InseparableError, Node, whose
 from astrarium.serving.steps.points import Sort
@@ -24,7 +24,6 @@ from astrarium.workload.inference.chain import Exchange
 
 __all__ = ["Tables"]
 
-I64 = npt.NDArray[np.int64]
 FINE, COARSE = 256, 16     # points between a number and twice as much
 EQUAL = 0.01
 FEW = 2         # steps that tell whether formulas of others serve

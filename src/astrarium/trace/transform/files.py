@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import I64
 from astrarium.errors import InputError
 from astrarium.trace._wire import Cursor, delimited, varint
 from astrarium.trace.columns import Traces
@@ -24,7 +24,6 @@ from astrarium.trace.write import write_files
 
 __all__ = ["Changes", "Edit", "Every", "Files", "Job", "WrittenJob", "rebuilt", "write_job"]
 
-I64 = npt.NDArray[np.int64]
 PIECE = 1 << 20     # bytes
 AT_ONCE = 1 << 16   # nodes
 Changes = Mapping[int, Change | None]

@@ -7,15 +7,14 @@ import re
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from astrarium.arrays import Bool
 from astrarium.errors import InputError, nearest
 from astrarium.trace.columns import Attr, Columns
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["KINDS", "gpu", "matching", "named"]
 
-Bool = npt.NDArray[np.bool_]
 KINDS = ("any", "compute", "host", "gpu", "collective", "send", "recv", "memory", "metadata",
          *(op.name.lower() for op in CommOp))
 """Words for kinds of nodes: operations of collectives are kinds too."""

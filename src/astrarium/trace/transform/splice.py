@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64, U8
 from astrarium.trace._wire import DELIMITED, VARINT
 from astrarium.trace.transform.patch import replaced
 
 __all__ = ["Splice", "spliced"]
 
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 LONGEST = 10         # bytes of a number
 AT_ONCE = 1 << 16    # nodes
 

@@ -10,18 +10,16 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import F64, I64
 from astrarium.errors import InputError, nearest
 from astrarium.serving.requests.files import seconds
 from astrarium.validate.serving.log_formats import FAILED, Sent, rows_of
 
 __all__ = ["Log", "log_notes", "read_log"]
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 NAMES: Mapping[str, Sequence[str]] = MappingProxyType({
     "arrival": ("queued_ts", "arrival", "arrival_s", "arrival_time", "start_time", "request_start_time", "timestamp"),
     "prompt": ("prompt", "prompt_tokens", "input_tokens", "input_len", "prompt_len", "prompt_toks", "input_toks"),

@@ -25,7 +25,6 @@ from astrarium.workload.assemble.units import Templates
 
 __all__ = ["assemble"]
 
-I32 = npt.NDArray[np.int32]
 MOST_NODES = 2**26      # of one rank; about 5 GB of columns
 
 

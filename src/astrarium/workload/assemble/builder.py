@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import I32
 from astrarium.errors import InternalError
 from astrarium.workload.assemble.pool import Strip
 
 __all__ = ["BEFORE", "BESIDE", "GATHERED", "REDUCED", "STORED", "Again", "Builder", "Held", "Mark", "Span", "Template",
            "What"]
 
-I32 = npt.NDArray[np.int32]
 
 What = Literal["activations", "weights", "gradients", "states", "working", "messages"]
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
+from astrarium.arrays import I32
 from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.builder import GATHERED, REDUCED, STORED, Builder, Held
 from astrarium.workload.assemble.pool import Pool
@@ -17,7 +15,6 @@ from astrarium.workload.schedule import BACKWARD
 
 __all__ = ["NONE", "Fetched", "Gathered", "Loaded", "Reduced", "Stored"]
 
-I32 = npt.NDArray[np.int32]
 Waits = tuple[int, ...]
 NONE = -5       # no node yet
 

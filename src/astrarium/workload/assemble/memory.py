@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import F64, I32, I64
 from astrarium.trace.work import Tensors
 from astrarium.workload.assemble.builder import Again, Held, Span, Template
 from astrarium.workload.assemble.holdings import holdings
@@ -23,10 +23,6 @@ from astrarium.workload.pieces import BlockPieces
 from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT, Units
 
 __all__ = ["Some", "frees", "grown", "held", "saves", "tensors_of", "working"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 class Some(Struct, frozen=True, eq=False):

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.arrays import I32
 from astrarium.errors import InternalError
 from astrarium.vocab import CommOp, Kernel, NodeKind
 from astrarium.workload.mesh import Mesh
@@ -16,8 +17,6 @@ from astrarium.workload.pieces import Piece, Sketch, Step
 
 __all__ = ["ENTRY", "SIZES", "Arguments", "Pool", "Strip", "strip_of", "whole_kernel"]
 
-I32 = npt.NDArray[np.int32]
-F64 = npt.NDArray[np.float64]
 
 ENTRY = -9          # parent: what the piece waits for
 COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32
 from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.pool import Arguments
 from astrarium.workload.assemble.stages import Places
@@ -15,7 +15,6 @@ from astrarium.workload.mesh import INNER, Mesh
 
 __all__ = ["Groups", "groups_of", "slots_of"]
 
-I32 = npt.NDArray[np.int32]
 Key = tuple[tuple[str, ...], str, str]
 TAGGED = ("tp", "cp", "sp", "ep", "idp", "odp", "pp", "edp", "dp")
 TURNS = 1 << 15             # tags of messages along an axis: axis, turn, displacement; those between stages are small

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, Bool
 from astrarium.workload.assemble.builder import Template
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.units import StageChunk, Templates
@@ -15,8 +15,6 @@ from astrarium.workload.schedule import BACKWARD, WEIGHT, Units
 
 __all__ = ["Places", "chosen", "final", "places"]
 
-I32 = npt.NDArray[np.int32]
-Bool = npt.NDArray[np.bool_]
 Chunk = tuple[int, int]      # stage, chunk
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, I64, Bool
 from astrarium.workload.assemble.builder import BEFORE, BESIDE, GATHERED, REDUCED, STORED, Template
 
 __all__ = ["Tiled", "joined_to", "tile"]
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 
 
 class Tiled(Struct, frozen=True, eq=False):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
 from astrarium.vocab import CommOp, NodeKind
@@ -18,8 +16,6 @@ from astrarium.workload.pieces import Piece
 from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
 
 __all__ = ["StageChunk", "Templates"]
-
-I32 = npt.NDArray[np.int32]
 
 
 class StageChunk(Struct, frozen=True):

@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import I32, I64
 from astrarium.trace.work import Generated, Phase, Tensors, TraceClass
 from astrarium.vocab import NodeKind
 from astrarium.workload.inference.link import Transfer, linked, moved_on
 
 __all__ = ["PlacedProgram", "joined"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 Messages = Mapping[int, Sequence[Transfer]]     # by rank
 Names = Sequence[tuple[str, float]]
 Made = tuple[TraceClass, Tensors | None, tuple[Phase, ...]]

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I64
 from astrarium.trace.work import Tensors, TraceClass
 from astrarium.vocab import NodeKind
 
 __all__ = ["Transfer", "linked", "moved_on"]
 
-I64 = npt.NDArray[np.int64]
 Lists = Sequence[Sequence["Transfer"]]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32
 from astrarium.trace.work import Generated, Phase, Tensors, TraceClass
 from astrarium.vocab import NodeKind
 from astrarium.workload import schedule
@@ -27,7 +28,6 @@ from astrarium.workload.inference.replica import Replica
 
 __all__ = ["Pass", "Program", "Stage", "assemble", "assembled", "class_of", "places_of"]
 
-I32 = npt.NDArray[np.int32]
 PREFILL = ("prefill", "draft_prefill")
 TOKEN = 8       # bytes of a token's number
 FORWARD, BACK = 0, 1        # ways of messages: activations to the next stage, tokens to the first

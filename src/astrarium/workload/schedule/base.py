@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.arrays import F64, I32
 from astrarium.config import Problem
 from astrarium.errors import PluginError, asked
 from astrarium.registry import Kind, built_ins
@@ -18,9 +18,6 @@ from astrarium.workload.schedule.units import BACKWARD, FORWARD, Units
 __all__ = ["KIND", "PipelineSchedule", "in_turn", "load_schedule", "schedules", "single"]
 
 KIND = Kind("schedule")
-
-I32 = npt.NDArray[np.int32]
-F64 = npt.NDArray[np.float64]
 
 
 def in_turn(stages: int, chunks: int) -> I32:

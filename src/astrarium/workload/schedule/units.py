@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.arrays import I32, Bool
+
 __all__ = ["BACKWARD", "FORWARD", "WEIGHT", "Units", "units"]
 
-I32 = npt.NDArray[np.int32]
-Bool = npt.NDArray[np.bool_]
 
 FORWARD, BACKWARD, WEIGHT = 0, 1, 2
 """Kinds of units. Where a schedule has WEIGHT units, its BACKWARD ones leave the gradients of weights to them."""
