@@ -326,3 +326,12 @@ def test_notes_name_missing_ranks_and_bytes(tmp_path: Path) -> None:
                    trace_notes(replayed, ar.simulate(replayed)))
     whole = replace(chosen, "workload.rank", 1)
     assert not any("of the job's" in line for line in trace_notes(whole, ar.simulate(whole)))
+
+
+def test_check_warns_of_missing_ranks_of_collectives_of_all(tmp_path: Path) -> None:
+    """Two of eight ranks agree with each other, so nothing else is found."""
+    for rank in (0, 1):
+        one = Recording(rank, 8, 0)
+        one.coll(10, 5, 1000, [one.comp(0, 10)])
+        one.write(tmp_path / "w")
+    assert [each.code for each in check(read_traces(tmp_path / "w"))] == ["part_of_job"]

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from astrarium.trace import _check_collectives, _check_graph, _check_nodes, _check_peers
-from astrarium.trace.columns import Traces
+from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.finding import Finding, Findings
 from astrarium.trace.graph import Dependencies, graph_of, ready_order
 from astrarium.trace.groups import group_key, groups_of
 from astrarium.trace.node import TRACE_KINDS, decode_metadata, trace_kind
+from astrarium.vocab import NodeKind
 
 __all__ = ["check"]
 
@@ -65,9 +66,15 @@ def _of_part(traces: Traces, groups: Mapping[str, Sequence[int]], findings: list
     worlds = [world for each in described if isinstance(world := each.get("world_size"), int)]
     job = max(worlds or [1 + max((member for members in groups.values() for member in members), default=0)])
     rest = [each for each in findings if each.code not in OTHERS]
-    if job <= traces.ranks or len(rest) == len(findings):
+    silent = len(rest) == len(findings) and not (worlds and any(map(_calls_all, traces.classes)))
+    if job <= traces.ranks or silent:
         return findings
     return [*rest, Finding("warning", "part_of_job", (), None, None,
                            f"{traces.ranks} of {job} ranks are here; their communication with the others is not "
                            "checked",
                            "run one by its recorded times (run --trace --rank R), or add the other ranks")]
+
+
+def _calls_all(columns: Columns) -> bool:
+    """Whether the class has a collective without a named group, which is one of all ranks of the job."""
+    return bool((columns.group[:, columns.type[columns.comm_node] == NodeKind.COMM_COLL] == -1).any())

@@ -74,8 +74,8 @@ def climb(sizes: Sizes) -> Iterator[Edge]:
 def _fits(clos: Clos) -> Iterable[Problem]:
     found = sizes_of(clos.hosts * clos.xpus, clos.ports, clos.oversubscription, clos.tiers)
     if isinstance(found, str):
-        yield Problem("hosts", f"{clos.hosts} are too many: {found}",
-                      "fewer hosts, or more ports" + (", or tiers: 3" if clos.tiers == 2 else ""))
+        more = ", or tiers: 3" if clos.tiers == 2 else ""
+        yield Problem("hosts", f"{clos.hosts} are too many: {found}", f"fewer hosts, or more ports{more}")
 
 
 class Clos(Fabric, frozen=True, kw_only=True):

@@ -37,7 +37,8 @@ class ShownServing(Struct, frozen=True):
 def serving_page(shown: ShownServing) -> str:
     """The page."""
     served = shown.served
-    lead = (f"{len(served.finish):,} requests on {served.npus:,} NPUs, {served.servers:,} servers; {served.how}. "
+    servers = "1 server" if served.servers == 1 else f"{served.servers:,} servers"
+    lead = (f"{len(served.finish):,} requests on {served.npus:,} NPUs, {servers}; {served.how}. "
             "All figures are simulated.")
     return page(shown.title, lead, [*map(table_of, shown.tables), *map(note, shown.notes), *_distributions(served),
                                     *_over_time(served), *_requests(served)])
