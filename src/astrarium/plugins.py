@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from astrarium.lazy import lazy
 
 if TYPE_CHECKING:
+    from astrarium.compute.config import Compute
     from astrarium.config import Config, Knob, Problem
     from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
     from astrarium.engine.plugins import (
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from astrarium.workload.schedule.one_f_one_b import alternating
 
 __all__ = [
-    "EXAM_FABRIC", "NEVER", "Backend", "Bandwidth", "Bytes", "Callback", "CollectiveChoice", "ComputeModel",
+    "EXAM_FABRIC", "NEVER", "Backend", "Bandwidth", "Bytes", "Callback", "CollectiveChoice", "Compute", "ComputeModel",
     "ComputeNode", "ComputeNodes", "Config", "DelayNetwork", "Desk", "Dim", "EventQueue", "ExamError", "FlopRate",
     "Knob", "Library", "Live", "LocalMemory", "Mailbox", "Network", "NetworkPlan", "Page", "PerNode",
     "PipelineSchedule", "Plugins", "Problem", "Read", "RemoteMemory", "RunContext", "Schedule", "Scheduling", "Shape",
