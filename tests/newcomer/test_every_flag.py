@@ -91,7 +91,7 @@ OTHERS = {("check design", "--set"): "network.dims[0].npus=3",
           ("run overlap", "--set"): "payload=1 KiB", ("serve", "--set"): "requests.rate=1000",
           ("show fabric", "--set"): "inside=free", ("plan", "--set"): "precision.gradients=fp32",
           ("plan from", "--set"): "mask=full", ("show workload", "--set"): "workload.global_batch=8",
-          ("serve", "--page"): "serve", ("serve find", "--page"): "serve",
+          ("search", "--page"): "report", ("serve", "--page"): "serve", ("serve find", "--page"): "serve",
           ("serve find", "--set"): "requests.rate=1000", ("plan serving", "--page"): "plan_serving",
           ("plan serving", "--launch"): "vllm",
           ("trace write", "--set"): "workload.global_batch=8", ("run traces", "--trace"): "et/w.0.et"}

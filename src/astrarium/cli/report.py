@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from astrarium.report.tables.study_data import StudyReport
     from astrarium.search.studyfile import StoredStudy
 
-__all__ = ["arguments", "run"]
+__all__ = ["arguments", "reported", "run"]
 
 
 def arguments(parser: Parser) -> None:
@@ -62,21 +62,21 @@ def run(options: argparse.Namespace) -> int:
         _csv(studies, options.csv)
     if not options.html and not printed:
         return 0
-    report = _report(studies, options)
+    report = reported(studies, options.recheck)
     write_page(page, options, report)
     if printed:
         _print(report, options)
     return 0
 
 
-def _report(studies: list[StoredStudy], options: argparse.Namespace) -> StudyReport:
+def reported(studies: list[StoredStudy], recheck: bool = False) -> StudyReport:
     """What the studies say, with a line of progress on a terminal."""
     from astrarium.cli.progress import Counted, Line
     from astrarium.report.tables.study_data import study_report
 
     told = Counted()
     with Line(sys.stderr, told):
-        return study_report(studies, recheck=options.recheck,
+        return study_report(studies, recheck=recheck,
                             progress=lambda what, done, total: told.show(done, total, what))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, set_flag, whole
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
+from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.progress import Counted, Line, clock
 from astrarium.config import assignments
 from astrarium.errors import InputError
@@ -63,6 +64,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--best", metavar="FILE", help="write the best design as a design file, or as a serving file "
                                                        "and its design")
     parser.add_argument("--count", action="store_true", help="only count the space")
+    page_flags(parser, "what astrarium report --html writes of the study")
     json_flag(parser)
 
 
@@ -76,12 +78,14 @@ def run(options: argparse.Namespace) -> int:
     idle("-j" if options.jobs > 1 else "--processes", options.ray and (options.jobs > 1 or options.processes),
          "no --ray: the cluster says how many")
     place("--best", options.best)
+    page = page_for("report", options)
+    idle("--html", options.html and options.no_study, "no --no-study: the page is made of the study")
     if options.space.endswith(".zip"):
         return _again(options)
     file = read_as("space", lambda path: load_search(path, assignments(options.set)), options.space)
     say_imports(file.space.base)
     if options.count:
-        _nothing_but(options, ("best", "processes", "ray"), "no --count: nothing is evaluated")
+        _nothing_but(options, ("best", "processes", "ray", "html"), "no --count: nothing is evaluated")
         idle("-j", options.jobs > 1, "no --count: nothing is evaluated")
         return _count(file, options)
     study, path = _searched(file, options)
@@ -90,6 +94,11 @@ def run(options: argparse.Namespace) -> int:
     if options.best:
         _write_best(study, options.best)
     _print(study, options, path)
+    if page is not None and path is not None:
+        from astrarium.cli.report import reported
+        from astrarium.search.studyfile import load_study
+
+        write_page(page, options, reported([load_study(path)]))
     return 0
 
 
@@ -97,7 +106,7 @@ def _again(options: argparse.Namespace) -> int:
     """A bundle runs again: 0 where every trial is the same to the byte."""
     from astrarium.search.bundle import rerun
 
-    _nothing_but(options, ("count",), "a bundle as it is, or a space")
+    _nothing_but(options, ("count", "html"), "a bundle as it is, or a space")
     told = _Trials("objective")
     with Line(sys.stderr, told, everywhere=True):
         found = rerun(options.space, jobs=options.jobs, processes=options.processes, ray=options.ray,
