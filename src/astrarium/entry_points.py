@@ -7,11 +7,11 @@ entry points: `PLUGINS = {"algorithm.mine": "MINE"}`, where MINE is an object of
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from astrarium.errors import InputError
@@ -60,12 +60,12 @@ def _of_file(path: str) -> Iterator[tuple[str, str, str]]:
     file = Path(path).resolve()
     if file.suffix != ".py" or not file.is_file() or not file.stem.isidentifier():
         raise InputError(path, "is no file of plug-ins", expected="a file NAME.py that exists, NAME a name of Python")
-    if str(file.parent) not in sys.path:
-        sys.path.insert(0, str(file.parent))
-    found = importlib.util.find_spec(file.stem)
-    if found is None or found.origin is None or Path(found.origin).resolve() != file:
-        raise InputError(path, f"{file.stem} is another module, {found.origin if found else ''}",
+    folders = [*sys.path, *([] if str(file.parent) in sys.path else [str(file.parent)])]      # last: it hides nothing
+    found = PathFinder.find_spec(file.stem, folders)
+    if file.stem in sys.builtin_module_names or found is None or Path(found.origin or "").resolve() != file:
+        raise InputError(path, f"{file.stem} is another module, {found.origin if found else 'built in'}",
                          expected="a file with another name")
+    sys.path[:] = folders
     try:
         names = importlib.import_module(file.stem).PLUGINS
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,4 @@ def test_files_that_are_none(run: Run, tmp_path: Path, name: str, text: str | No
         (tmp_path / name).write_text(text)
     found = run("list", "shape", "--plugin", tmp_path / name)
     assert (found.code, said in found.err) == (1, True), found.err
+    assert str(tmp_path) not in sys.path[:-1]      # it hides no module of the same name
