@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import settings
 
 USUAL = 50      # of a property that says nothing, as counts are written
-IN_SUITE = 20       # of it in `make test`, whose draws are the same each time: `make roam` draws new ones each night
+IN_SUITE = 16       # of it in `make test`, whose draws are the same each time: `make roam` draws new ones each night
 
 
 def draws(count: int) -> settings:

@@ -33,7 +33,7 @@ def test_no_run_falls_below_its_bound(backend: str, zero: list[int]) -> None:
     branches, evaluator = branches_of(Judge(space, goal), None), Evaluator(space, goal)
     trees = {tuple(sorted(branch.choice.items())): branch for branch in branches.open(Archive(1))}
     seen = 0
-    while seen < draws(45 if backend == "closed_form" else 23).max_examples:
+    while seen < draws(57 if backend == "closed_form" else 29).max_examples:
         point = space.sample(rng)
         verdict = evaluator(point)
         if verdict.values is None:
