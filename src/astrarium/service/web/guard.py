@@ -70,16 +70,22 @@ class Guard:
 
         async def answer(message: Message) -> None:
             nonlocal started
+            if body is not None and body.over and not started:      # whatever the application makes of its end
+                started = True
+                await _say(send, 413, f"the request is larger than {body.most:,} bytes", scope)
+            if body is not None and body.over:
+                return
             if message["type"] == "http.response.start":
                 started = True
                 message["headers"] = _with(message.get("headers", ()), cookies)
             await send(message)
 
         cookies: list[str] = []
+        body: _Body | None = None
         try:
-            session = self._admit(scope, cookies)
-            scope["astrarium_session"] = session
-            await self.app(scope, _limited(receive, self._most(scope)), answer)
+            scope["astrarium_session"] = self._admit(scope, cookies)
+            body = _Body(receive, self._most(scope))
+            await self.app(scope, body.read, answer)
         except RefusedError as refused:
             if not started:
                 await _say(answer, refused.status, refused.message, scope)
@@ -160,18 +166,21 @@ class Guard:
         return most
 
 
-def _limited(receive: Receive, most: int) -> Receive:
-    """`receive` that raises RefusedError once the body is longer than `most` bytes, whatever its headers say."""
-    left = most
+class _Body:
+    """The body of a request, which ends once it is longer than `most` bytes, whatever its headers say."""
 
-    async def read() -> Message:
-        nonlocal left
-        message = await receive()
-        left -= len(message.get("body", b""))
-        if left < 0:
-            raise RefusedError(413, f"the request is larger than {most:,} bytes")
+    def __init__(self, receive: Receive, most: int):
+        self.receive, self.most, self.over = receive, most, False
+        self._left = most
+
+    async def read(self) -> Message:
+        """The next part."""
+        message = await self.receive()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            self.over = True
+            raise RefusedError(413, f"the request is larger than {self.most:,} bytes")
         return message
-    return read
 
 
 def _headers(scope: MutableMapping[str, Any]) -> dict[str, list[str]]:

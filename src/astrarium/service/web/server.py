@@ -23,7 +23,9 @@ def serve(settings: Settings, told: Callable[[str], None]) -> None:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
+        listener.listen(128)
     except OSError as error:
+        listener.close()
         raise InputError("--port" if settings.port else "--host",
                          f"{settings.host}:{settings.port} cannot be used ({error.strerror or error})",
                          expected="an address of this machine and a free port") from None
