@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from astrarium.config.base import ConfigError
-from astrarium.errors import AstrariumError, InputError
+from astrarium.errors import AstrariumError, InputError, nearest
 from astrarium.report.tables.table import Table, text_of
 
-__all__ = ["Answer", "Number", "Progress", "Refusal", "RefusedError", "refusal"]
+__all__ = ["Answer", "Number", "Progress", "Refusal", "RefusedError", "misread", "refusal"]
 
 LONGEST = 2000      # characters of a message
+UNKNOWN = re.compile("Object contains unknown field `(.{0,200})`")
 
 
 class Number(Struct, frozen=True):
-    """A figure: its `name` in expressions and `--json`, a `label`, the exact `value` in `unit`, and `text` for people."""
+    """A figure: its `name` in expressions, a `label`, the exact `value` in `unit`, and `text` for people."""
 
     name: str
     label: str
@@ -100,6 +102,18 @@ def refusal(error: Exception) -> Refusal:
     if isinstance(error, InputError):
         return Refusal("input", _cut(error.message), error.path, error.expected, error.did_you_mean)
     return Refusal("input", _cut(str(error)))
+
+
+def misread(error: Exception, known: Sequence[str]) -> Refusal:
+    """A request that has another form than its class, as msgspec words it; `known`: the names of its fields."""
+    message, _, place = str(error).partition(" - at `$")
+    path = place.rstrip("`").lstrip(".")
+    field = UNKNOWN.fullmatch(message)
+    if field is None:
+        return Refusal("input", _cut(message), path)
+    if path:
+        return Refusal("input", f"unknown field {field[1]!r}", path)
+    return Refusal("input", "unknown field", field[1], "one of " + ", ".join(known), nearest(field[1], known))
 
 
 def _cut(text: str) -> str:

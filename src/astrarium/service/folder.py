@@ -62,7 +62,7 @@ class Folder(Struct, frozen=True):
         if os.path.splitext(name)[1] not in endings:
             raise InputError(path, f"{name!r} has another ending", expected="a name that ends in " + ", ".join(endings))
         if os.path.isdir(found) or not os.path.isdir(os.path.dirname(found)):
-            raise InputError(path, f"{name!r} is a folder, or in a folder that is not there", expected="a name of a file")
+            raise InputError(path, f"{name!r} is a folder, or in one that is not there", expected="a file's name")
         if sum(each.bytes for each in self.files()) > self.limit:
             raise InputError(path, f"the folder is full ({format_bytes(self.limit)})", expected="fewer files")
         return found
@@ -86,7 +86,9 @@ class Folder(Struct, frozen=True):
                 if inside.count(os.sep) < DEPTH - 1 else []
             for name in names:
                 path = os.path.join(folder, name)
-                if not (name.startswith(".") or name.endswith(COMPANIONS)) and os.path.isfile(path) and self._holds(path):
+                if name.startswith(".") or name.endswith(COMPANIONS):
+                    continue
+                if os.path.isfile(path) and self._holds(path):
                     found.append(Held(os.path.normpath(os.path.join(inside, name)), os.path.splitext(name)[1][1:],
                                       os.path.getsize(path)))
             if len(found) >= MOST:
@@ -98,7 +100,7 @@ class Folder(Struct, frozen=True):
 
     def _inside(self, name: str, path: str) -> str:
         """The path of a name. Raises InputError for one that is none, or that leads elsewhere."""
-        parts = name.split("/") if isinstance(name, str) else [""]
+        parts = name.split("/")
         if len(name) > LONGEST or len(parts) > DEPTH or not all(NAME.fullmatch(part) for part in parts):
             raise InputError(path, f"{name[:60]!r} is not the name of a file in the folder",
                              expected="a name such as design.yaml (letters, digits, . _ - and /; no .. and no path "

@@ -58,4 +58,5 @@ def _limit(text: str) -> tuple[str, float]:
         if value >= least:
             return name, value
     raise InputError("limit", f"{text[:60]!r} is not a limit",
-                     expected='a time from 1 s on such as "60 s", memory from 500 MB on such as "4 GB", or "500 designs"')
+                     expected='a time such as "60 s" (1 s at least), memory such as "4 GB" (500 MB at least), or '
+                              '"500 designs"')

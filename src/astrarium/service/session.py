@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -13,9 +12,8 @@ from astrarium.errors import AstrariumError, InputError
 from astrarium.search.agents.outside import Message, Outside, dialogue_of
 from astrarium.search.limits import Limits as DesignLimits
 from astrarium.search.store import Store
-from astrarium.search.study import Progress, Study, conduct
+from astrarium.search.study import Progress, conduct
 from astrarium.search.studyfile import Plan
-from astrarium.search.trial import Top
 from astrarium.search.workers import Workers
 from astrarium.service.limits import Limits
 
@@ -47,7 +45,8 @@ class Session:
         self.dialogue = dialogue_of(plan.space, plan.goal)
         self.opening = self.dialogue.opening(plan.agent.batch, plan.seed)
         self.tell: Callable[[Progress], None] = _silent
-        self.top, self.ended = Top(-1.0 if plan.goal.objectives[0].maximize else 1.0), False
+        self.ended = False
+        self._last: Sequence[Message] = ()
         self._out: queue.SimpleQueue[State | BaseException] = queue.SimpleQueue()
         self._in: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -67,47 +66,37 @@ class Session:
         self.ended = found.ended
         return found
 
-    def answer(self, line: bytes) -> State:
+    def step(self, line: bytes) -> State:
         """Answer the study, and wait for what comes of it. Raises InputError if it has ended."""
         if self.ended:
-            raise InputError("study", f"{self.path} has ended", expected=f"search_report, or another study (a study here "
-                             f"has at most {self.limits.designs:,} trials)")
+            raise InputError("study", f"{self.path} has ended", expected="search_report, or another study (a study "
+                             f"here has at most {self.limits.designs:,} trials)")
         self._in.put(line)
         return self.wait()
 
-    def _run(self) -> None:
-        plan = self.plan
-        agent = Outside(lambda: _Calls(self._out, self._in), self.opening, self.dialogue, "agent assistant", ATTEMPTS)
-        limit = DesignLimits(seconds=self.limits.seconds / SHARE)
-        try:
-            with Workers(plan.space, plan.goal, limits=limit) as workers, Store(self.path) as store:
-                found: Study = conduct(plan, self.limits.designs, store, workers, lambda each: self.tell(each),
-                                       agent=agent)
-            assert found.trials
-        except BaseException as error:
-            self._out.put(error if isinstance(error, AstrariumError) else RuntimeError(repr(error)))
-
-
-class _Calls:
-    """The channel of an assistant: a request waits for the next call."""
-
-    def __init__(self, out: queue.SimpleQueue[State | BaseException], answers: queue.SimpleQueue[bytes]):
-        self._out, self._in = out, answers
-
     def answer(self, messages: Sequence[Message]) -> bytes:
-        """Say what happened, and wait for a call."""
+        """As the channel of the agent, in the thread of the search: say what happened, and wait for the next call."""
         self._out.put(State(messages, False))
         return self._in.get()
 
     def end(self, messages: Sequence[Message]) -> None:
-        """Say that it is over."""
-        self._out.put(State(messages, True))
+        """As the channel: keep the last messages."""
+        self._last = messages
+
+    def _told(self, state: Progress) -> None:
+        self.tell(state)
+
+    def _run(self) -> None:
+        plan = self.plan
+        agent = Outside(lambda: self, self.opening, self.dialogue, "agent assistant", ATTEMPTS)
+        limit = DesignLimits(seconds=self.limits.seconds / SHARE)
+        try:
+            with Workers(plan.space, plan.goal, limits=limit) as workers, Store(self.path) as store:
+                conduct(plan, self.limits.designs, store, workers, self._told, agent=agent)
+            self._out.put(State(self._last, True))
+        except BaseException as error:
+            self._out.put(error if isinstance(error, AstrariumError) else RuntimeError(repr(error)))
 
 
 def _silent(_: Progress) -> None:
     """Nobody listens."""
-
-
-def trials_of(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The trials among messages."""
-    return [each for each in messages if each["type"] == "trial"]

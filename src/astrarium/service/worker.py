@@ -9,15 +9,15 @@ import signal
 import sys
 import threading
 import time
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from astrarium.errors import AstrariumError, InternalError, StoppedError
-from astrarium.service.answer import Answer, Progress, Refusal, RefusedError, refusal
+from astrarium.service.answer import Answer, Progress, Refusal, RefusedError, misread, refusal
 from astrarium.service.context import Context
 from astrarium.service.folder import Folder
 from astrarium.service.guard import guard
@@ -107,15 +107,15 @@ class _Telling:
 
 def _answered(operation: Callable[..., Answer], data: msgspec.Raw, context: Context) -> Said:
     """The end of an operation, whatever happens in it."""
-    kind, limits = operation.__annotations__["request"], context.limits
+    kind, limits = typing.get_type_hints(operation)["request"], context.limits
     begun = time.process_time()
     try:
         with _limited(limits):
-            request = msgspec.json.decode(data, type=kind if not isinstance(kind, str) else _request_of(operation))
+            request = msgspec.json.decode(data, type=kind)
             answer = operation(request, context)
         return Said(answer=msgspec.structs.replace(answer, seconds=round(time.process_time() - begun, 6)))
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        return Said(refusal=Refusal("input", str(error)))
+        return Said(refusal=misread(error, kind.__struct_fields__))
     except RefusedError as error:
         return Said(refusal=error.refusal)
     except (_OverError, StoppedError):
@@ -133,13 +133,6 @@ def _answered(operation: Callable[..., Answer], data: msgspec.Raw, context: Cont
         return Said(refusal=Refusal("input", f"{error.filename or 'a file'}: {error.strerror or error}"))
     except Exception as error:
         return _bug(error)
-
-
-def _request_of(operation: Callable[..., Answer]) -> Any:
-    """The class of an operation's request."""
-    import typing
-
-    return typing.get_type_hints(operation)["request"]
 
 
 def _bug(error: Exception) -> Said:

@@ -167,6 +167,8 @@ class Workers:
                 worker = self._new()
             said, alive = self._asked(worker, asked, progress, call)
         except BaseException:
+            if worker is not None:
+                worker.kill()
             self._idle.put(None)
             raise
         self._idle.put(worker if alive else None)

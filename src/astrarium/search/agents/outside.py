@@ -83,13 +83,13 @@ class Outside:
 
 
 class Assistant(Options, frozen=True, kw_only=True):
-    """An agent that calls us: an assistant with the tools of `astrarium mcp`. Its answers are stored before they run."""
+    """An agent that calls us: an assistant with the tools of `astrarium mcp`. Answers are stored before they run."""
 
     tag: ClassVar[str] = "assistant"
     outside: ClassVar[bool] = True
     batch: Batch = 16
 
-    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:  # noqa: ARG002
         """Refuse: it is asked by nobody. Raises InputError."""
         raise InputError("agent", "an assistant is not asked: it calls the tools of astrarium mcp",
                          expected="another agent here, or search_start and search_step there")

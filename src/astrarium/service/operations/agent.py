@@ -76,8 +76,8 @@ def search(request: Search, context: Context) -> Answer:
                          trials=request.trials, seed=request.seed, study=path, limit=_limit(context), progress=tell)
     except _EnoughError:
         return Answer(title=request.study, found={"trials": reached, "planned": request.trials, "ended": False},
-                      notes=(f"{reached:,} of {request.trials:,} trials are stored: the CPU time of one call is used; the "
-                             "same call goes on from there (search_report shows the best so far)",))
+                      notes=(f"{reached:,} of {request.trials:,} trials are stored: the CPU time of one call is used; "
+                             "the same call goes on from there (search_report shows the best so far)",))
     from astrarium.report.tables.study import study_best, study_plain, study_tables
 
     if best and study.best is not None:

@@ -22,8 +22,9 @@ class Catalog(Struct, frozen=True, forbid_unknown_fields=True):
     compute models, workloads, agents, figures (objectives), parts with prices, and `field`: every field of a design
     with its unit and legal values. Without a kind: the kinds. Start here if a name is not known."""
 
-    kind: Annotated[str, Meta(description="A kind such as device, model, network, host, stack, figure, agent, algorithm, "
-                                          "field, term; empty: list the kinds.", examples=["device", "field"])] = ""
+    kind: Annotated[str, Meta(description="A kind such as device, model, network, host, stack, figure, agent, "
+                                          "algorithm, field, term; empty: list the kinds.",
+                              examples=["device", "field"])] = ""
     match: Annotated[str, Meta(description="Only rows that contain all these words in name or sentence, in any case.",
                                examples=["h200", "network bandwidth"])] = ""
 

@@ -35,7 +35,8 @@ def check(request: Check, context: Context) -> Answer:
         said = refusal(error)
         found = said.problems or (said,)
     rows = [(each.path, each.message, each.expected or "", each.nearest or "") for each in found]
-    table = Table(f"{name}: {len(found)} faults", "<<<<", rows, ("path", "fault", "expected", "nearest")) if found else \
-        Table(f"{name}: no fault", "", ())
+    table = Table(f"{name}: no fault", "", ())
+    if found:
+        table = Table(f"{name}: {len(found)} faults", "<<<<", rows, ("path", "fault", "expected", "nearest"))
     return Answer(title=table.title, tables=(table,), notes=tuple(notes), found={"faults": len(found)},
                   command=command("check", name, sets(request.changes)))

@@ -12,10 +12,10 @@ from msgspec import Meta
 __all__ = ["Changes", "DesignFile", "command", "sets"]
 
 DesignFile = Annotated[str | dict[str, Any], Meta(
-    description="A design: the name of a file in the folder (such as 'design.yaml'), or its content as an object or YAML "
-                "text, which is saved first. Sections: workload, compute, memory, network, collective, system, cost; "
-                "`plan` writes whole designs, catalog('field') lists every field. Values have units: '400 GB/s', '2 us', "
-                "'80 GiB'.",
+    description="A design: the name of a file in the folder (such as 'design.yaml'), or its content as an object or "
+                "YAML text, which is saved first. Sections: workload, compute, memory, network, collective, system, "
+                "cost; `plan` writes whole designs, catalog('field') lists every field. Values have units: '400 GB/s', "
+                "'2 us', '80 GiB'.",
     examples=["llama.yaml", {"workload": {"source": "collective", "op": "all_reduce", "payload": "100 MB"},
                              "network": {"dims": [{"shape": "switch", "npus": 8, "bandwidth": "450 GB/s",
                                                    "latency": "500 ns"}]}}])]

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from astrarium.errors import InputError
 from astrarium.service.answer import Answer, Number, Progress
@@ -26,16 +27,17 @@ Rate = Annotated[float, Meta(gt=0)]
 class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     """Find the best parallel layouts of a model on a number of devices: of training (the fastest steps that fit memory,
     with a proof that no other layout is faster), or of serving (engines that serve most requests within latency
-    limits). Start here for 'how should I run MODEL on N DEVICES?'. Every line's design is saved in the folder, for `run`,
-    `explain` (why is line 2 slower than line 1) and as the base of a search. What you leave open is chosen and listed
-    under 'assumed'."""
+    limits). Start here for 'how should I run MODEL on N DEVICES?'. Every line's design is saved in the folder, for
+    `run`, `explain` (why is line 2 slower than line 1) and as the base of a search. What you leave open is chosen and
+    listed under 'assumed'."""
 
-    model: Annotated[str, Meta(description="A model of catalog('model'), such as 'llama3-405b', or a Hugging Face config "
-                                           "(.json) in the folder.", examples=["llama3-70b"])]
+    model: Annotated[str, Meta(description="A model of catalog('model'), such as 'llama3-405b', or a Hugging Face "
+                                           "config (.json) in the folder.", examples=["llama3-70b"])]
     device: Annotated[str, Meta(description="A device of catalog('device'), or several joined by commas to compare.",
                                 examples=["h200_sxm", "h100_sxm,b200"])]
-    gpus: Annotated[Positive | None, Meta(description="Number of devices. Left out: all that `budget` and `power` allow, "
-                                                       "or for serving as few as serve `rate`.", examples=[1024])] = None
+    gpus: Annotated[Positive | None, Meta(
+        description="Number of devices. Left out: all that `budget` and `power` allow, or for serving as few as serve "
+                    "`rate`.", examples=[1024])] = None
     purpose: Literal["training", "serving"] = "training"
     objective: Annotated[Literal["time", "cost", "energy", "carbon"], Meta(
         description="Rank by the time of a step, or by money, energy or CO2 of 10^12 tokens.")] = "time"
@@ -56,10 +58,11 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     network: Annotated[str | None, Meta(
         description="Networks of catalog('network'), innermost first, joined by commas, or a design file; default: the "
                     "device's usual host and fabric.", examples=["nvlink4,infiniband_ndr"])] = None
-    stack: Annotated[str | None, Meta(description="Software of catalog('stack'), or 'none'; default: a current one.")] = None
+    stack: Annotated[str | None, Meta(description="Software of catalog('stack'), or 'none'; default: a current one."
+                                      )] = None
     precision: Annotated[Literal["bf16", "fp16", "fp8"] | None, Meta(description="Of training.")] = None
     top: Annotated[int, Meta(ge=1, le=50, description="Number of layouts.")] = 5
-    save: Annotated[str, Meta(description="Begin of the names of the saved designs; default: from model and device.")] = ""
+    save: Annotated[str, Meta(description="Begin of the names of saved designs; default: from model and device.")] = ""
 
 
 def plan(request: Plan, context: Context) -> Answer:
@@ -68,7 +71,8 @@ def plan(request: Plan, context: Context) -> Answer:
         else request.model
     _refuse_files(request, context)
     devices = [each.strip() for each in request.device.split(",")]
-    prefix = request.save or f"{os.path.basename(model).removesuffix('.json')}-{request.gpus or 'n'}x{'-'.join(devices)}"
+    count = f"-{request.gpus}x" if request.gpus else "-"
+    prefix = request.save or f"{os.path.basename(model).removesuffix('.json')}{count}{'-'.join(devices)}"
     if request.purpose == "serving":
         return _serving(request, model, devices, prefix, context)
     return _training(request, model, devices, prefix, context)
@@ -120,7 +124,7 @@ def _line_numbers(place: int, line: Any) -> list[Number]:
     return [time_ns(f"{at}step", f"step of line {place}", line.time), size(f"{at}memory", "memory", line.memory),
             Number(f"{at}mfu", "MFU", line.mfu, "1", f"{100 * line.mfu:.1f} %"),
             Number(f"{at}tokens_per_second_per_npu", "tokens per NPU", line.tokens, "1/s", f"{line.tokens:,.0f} /s"),
-            *(Number(at + each.name, each.label, each.value, each.unit, each.text) for each in of_figures(line.figures))]
+            *(replace(each, name=at + each.name) for each in of_figures(line.figures))]
 
 
 def _serving(request: Plan, model: str, devices: Sequence[str], prefix: str, context: Context) -> Answer:
@@ -130,7 +134,8 @@ def _serving(request: Plan, model: str, devices: Sequence[str], prefix: str, con
     _only(request, "serving", ("budget", "power", "seq", "global_batch", "precision"), ())
 
     def tell(state: Any) -> None:
-        context.tell(Progress(state.done, state.candidates, f"{state.done:,} of {state.candidates:,} engines looked at"))
+        said = f"{state.done:,} of {state.candidates:,} engines looked at"
+        context.tell(Progress(state.done, state.candidates, said))
 
     found = plan_serving(model, devices, gpus=request.gpus, rate=request.rate, prompt=request.prompt,
                          output=request.output, ttft=request.ttft, tpot=request.tpot, network=request.network,
@@ -162,6 +167,5 @@ def _command(request: Plan, model: str) -> str:
             words += [f"--{name.replace('_', '-')}", str(value)]
     words += ["--for", "serving"] if request.purpose == "serving" else []
     words += ["--objective", request.objective] if request.objective != "time" else []
-    words += [each if each == "--fix" else each for each in sets({
-        part: ",".join(map(str, values)) for part, values in request.fix.items()}, "--fix")]
+    words += sets({part: ",".join(map(str, values)) for part, values in request.fix.items()}, "--fix")
     return command("plan", words, [] if request.top == 5 else ["--top", str(request.top)])

@@ -14,13 +14,15 @@ from astrarium.service.operations.study import StudyName, _study
 
 __all__ = ["Report", "report"]
 
+Number = Annotated[int, Meta(ge=0)]
+
 
 class Report(Struct, frozen=True, forbid_unknown_fields=True):
     """Report a study: best designs with their knobs, which knobs matter (importance), Pareto front of several
     objectives, convergence. Works while the study runs. `save` writes the design of a trial (default: the best)."""
 
     study: StudyName
-    trial: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="The trial to save; left out: the best.")] = None
+    trial: Annotated[Number | None, Meta(description="The trial to save; left out: the best.")] = None
     save: Annotated[str, Meta(description="Save the design of the trial under this name.", examples=["best.yaml"])] = ""
 
 
@@ -38,8 +40,8 @@ def report(request: Report, context: Context) -> Answer:
         files = [_saved(request, stored, found, context)]
     elif request.trial is not None:
         raise InputError("trial", "has no effect alone", expected="save: a name, as well")
-    return Answer(title=request.study, tables=tuple(report_tables(found)), files=tuple(files), found=report_plain(found),
-                  command=command("report", request.study))
+    return Answer(title=request.study, tables=tuple(report_tables(found)), files=tuple(files),
+                  found=report_plain(found), command=command("report", request.study))
 
 
 def _saved(request: Report, stored: object, found: object, context: Context) -> str:

@@ -15,14 +15,15 @@ __all__ = ["Run", "run", "simulated"]
 
 
 class Run(Struct, frozen=True, forbid_unknown_fields=True):
-    """Simulate one step (or workload) of a design exactly. Returns the makespan, what the time of the rank that finishes
-    last goes into (compute, exposed communication, idle), peak memory and whether it fits, MFU and tokens/s for
-    training, money and energy if the design has prices; per collective its bus bandwidth; per network dimension its use.
-    Times of `numbers` are exact integers in ps."""
+    """Simulate one step (or workload) of a design exactly. Returns the makespan, what the time of the rank that
+    finishes last goes into (compute, exposed communication, idle), peak memory and whether it fits, MFU and tokens/s
+    for training, money and energy if the design has prices; per collective its bus bandwidth; per network dimension
+    its use. Times of `numbers` are exact integers in ps."""
 
     design: DesignFile
     changes: Changes = {}
-    save: Annotated[str, Meta(description="Save the design with its changes under this name, such as 'wider.yaml'.")] = ""
+    save: Annotated[str, Meta(description="Save the design with its changes under this name.",
+                              examples=["wider.yaml"])] = ""
 
 
 def run(request: Run, context: Context) -> Answer:

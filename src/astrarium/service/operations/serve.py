@@ -16,8 +16,8 @@ from astrarium.units import format_time
 __all__ = ["Serve", "serve"]
 
 ServingFile = Annotated[str | dict[str, Any], Meta(
-    description="A serving file of the folder, or its content: `design` (a file of the folder), `requests` (arrivals and "
-                "lengths), `policy`, `objective`. plan(purpose='serving') writes whole ones.",
+    description="A serving file of the folder, or its content: `design` (a file of the folder), `requests` (arrivals "
+                "and lengths), `policy`, `objective`. plan(purpose='serving') writes whole ones.",
     examples=["chat.yaml"])]
 
 
@@ -58,7 +58,8 @@ def serve(request: Serve, context: Context) -> Answer:
     tables = [*([] if searched is None else [searched.table(name)]), *serving_tables(served, serving.objective, name),
               *fleet_tables(served, serving.members), *price_table(prices)]
     found = {**serving_plain(served, slower, serving.objective, notes), **prices.plain,
-             "instances": fleet_plain(served, serving.members), **({} if searched is None else {"find": searched.plain})}
+             "instances": fleet_plain(served, serving.members),
+             **({} if searched is None else {"find": searched.plain})}
     words = ["--find", "rate", "--slo", request.slo] if request.slo else []
     return Answer(title=name, numbers=tuple(_numbers(found)), tables=tuple(tables), notes=tuple(dict.fromkeys(notes)),
                   found=found, command=command("serve", name, sets(request.changes), words))

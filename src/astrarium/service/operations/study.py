@@ -30,7 +30,7 @@ SpaceFile = Annotated[str | dict[str, Any], Meta(
                                                   "network.dims[1].bandwidth": ["50 GB/s", "100 GB/s"]},
                "constraints": ["network.dims[0].npus * network.dims[1].npus == 64"]}])]
 Measures = Annotated[list[str] | dict[str, str], Meta(
-    description="Objectives: figures of catalog('figure') or expressions over figures and paths; with names as a mapping.",
+    description="Objectives: figures of catalog('figure') or expressions over figures and paths; a mapping names them.",
     examples=[["makespan"], {"time_x_cost": "makespan * network_cost"}])]
 StudyName = Annotated[str, Meta(description="A study of the folder.", examples=["mine.study"])]
 
@@ -42,7 +42,7 @@ class Start(Struct, frozen=True, forbid_unknown_fields=True):
     algorithm use search_agent."""
 
     space: SpaceFile
-    study: Annotated[str, Meta(description="Name of the study file; an existing one of the same space and goal goes on.",
+    study: Annotated[str, Meta(description="Name of the study file; one of the same space and goal goes on.",
                                examples=["mine.study"])]
     minimize: Measures = []
     maximize: Measures = []
@@ -63,9 +63,9 @@ def start(request: Start, context: Context) -> Answer:
 
     name, path = context.file(request.space, "space"), _study(request.study, context, new=True)
     file = load_search(name)
-    minimize, maximize = request.minimize or (), request.maximize or ()
-    if not minimize and not maximize:
-        minimize, maximize = file.minimize, file.maximize
+    asked = bool(request.minimize or request.maximize)
+    minimize: Any = request.minimize if asked else file.minimize
+    maximize: Any = request.maximize if asked else file.maximize
     minimize = minimize or (() if maximize else subject_of(file.space.base).usual or ())
     goal = goal_of(minimize, maximize, [*file.require, *request.require], file.cases)
     plan = Plan(file.space, goal, Assistant(batch=request.batch))
@@ -74,7 +74,7 @@ def start(request: Start, context: Context) -> Answer:
     session = Session(msgspec.structs.replace(plan, starts=starts.points), path, context.limits)
     session.tell = _telling(context)
     state = _opened(session, context)
-    return _answer(request.study, session, state, context, opening=True, notes=starts.notes)
+    return _answer(request.study, session, state, opening=True, notes=starts.notes)
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,8 +85,9 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True):
 
     study: StudyName
     propose: Annotated[list[dict[str, Any]], Meta(
-        description="Designs, each a value for every knob as search_start listed them (knobs with `when` only where this "
-                    "holds).", examples=[[{"collective.chunks": 4, "network.dims[1].bandwidth": "100 GB/s"}]])] = []
+        description="Designs, each a value for every knob as search_start listed them (knobs with `when` only where "
+                    "this holds).",
+        examples=[[{"collective.chunks": 4, "network.dims[1].bandwidth": "100 GB/s"}]])] = []
     explain: Annotated[list[dict[str, Any]], Meta(description="Two designs, as in `propose`.")] = []
     note: Annotated[str, Meta(description="Why you propose these; for readers of the log.", max_length=2000)] = ""
 
@@ -97,12 +98,12 @@ def step(request: Step, context: Context) -> Answer:
     session.tell = _telling(context)
     if request.propose or request.explain:
         line = msgspec.json.encode({"propose": request.propose, "explain": request.explain, "note": request.note})
-        state = session.answer(line)
+        state = session.step(line)
     elif state is None:
         from astrarium.service.session import State
 
         state = State((), session.ended)
-    return _answer(request.study, session, state, context)
+    return _answer(request.study, session, state)
 
 
 def key_of(operation: str, request: Mapping[str, Any]) -> str:
@@ -152,7 +153,7 @@ def _close(context: Context) -> None:
     """A worker holds one study."""
     held: Session | None = context.held.pop("session", None)
     if held is not None and not held.ended:
-        held.answer(b'{"stop": true}')
+        held.step(b'{"stop": true}')
 
 
 def _telling(context: Context) -> Any:
@@ -162,7 +163,7 @@ def _telling(context: Context) -> Any:
     return tell
 
 
-def _answer(name: str, session: Session, state: State, context: Context, *, opening: bool = False,
+def _answer(name: str, session: Session, state: State, *, opening: bool = False,
             notes: Sequence[str] = ()) -> Answer:
     """What was said, as messages and as tables."""
     trials = [each for each in state.messages if each["type"] == "trial"]
@@ -184,15 +185,17 @@ def _history(session: Session) -> dict[str, Any]:
     """How many trials there are, the best and the last of them."""
     from astrarium.search.agents.base import Told
     from astrarium.search.studyfile import load_study
-    from astrarium.search.trial import Top
+    from astrarium.search.trial import Top, Trial
 
-    top, last, count = Top(session.top.sign), list[Any](), 0
+    top, last, count = Top(-1.0 if session.plan.goal.objectives[0].maximize else 1.0), list[Any](), 0
     for trial in load_study(session.path).trials():
         top.add(trial)
         last, count = [*last[1 - LAST:], trial], count + 1
-    said = session.dialogue.told
-    return {"count": count, "best": [said(Told(each.point, (), each.verdict, each.number)) for each in top.trials[:BEST]],
-            "last": [said(Told(each.point, (), each.verdict, each.number)) for each in last]}
+
+    def said(trial: Trial) -> dict[str, Any]:
+        return session.dialogue.told(Told(trial.point, (), trial.verdict, trial.number))
+
+    return {"count": count, "best": list(map(said, top.trials[:BEST])), "last": list(map(said, last))}
 
 
 def _opening_tables(opening: Mapping[str, Any]) -> Iterable[Table]:
@@ -228,8 +231,8 @@ def _trial_tables(title: str, trials: Sequence[Mapping[str, Any]], session: Sess
     for each in trials:
         values = each["objectives"] or {}
         state = "" if each["feasible"] else each["problem"][:LONGEST] or _missed(each)
-        rows.append((str(each["trial"]), *(shown(name, values[name]) if name in values else "-" for name in names), state,
-                     *(_plain(each["values"].get(knob, "")) for knob in knobs)))
+        rows.append((str(each["trial"]), *(shown(name, values[name]) if name in values else "-" for name in names),
+                     state, *(_plain(each["values"].get(knob, "")) for knob in knobs)))
     yield Table(title, ">" * (1 + len(names)) + "<" * (1 + len(knobs)), rows, ("trial", *names, "", *knobs))
 
 
@@ -250,5 +253,5 @@ def _other_tables(others: Sequence[Mapping[str, Any]]) -> Iterable[Table]:
             rows += [("nearest feasible", _plain(each["nearest"]))] if each["nearest"] else []
             yield Table("refused: nothing was run", "<<", rows)
         else:
-            rows = [(", ".join(change["knobs"]), f"{1e3 * change['contribution']:+.6g} ms") for change in each["changes"]]
+            rows = [(", ".join(one["knobs"]), f"{1e3 * one['contribution']:+.6g} ms") for one in each["changes"]]
             yield Table(f"makespan {1e3 * each['before']:.6g} to {1e3 * each['after']:.6g} ms, by knob", "<>", rows)
