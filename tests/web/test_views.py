@@ -54,7 +54,8 @@ def test_a_refusal_is_an_answer_with_the_models_sentence(visitor: Visitor) -> No
     answer = visitor.get("/api/answer", [("design", "small.yaml"), ("client", "a"), ("set", "workload.tp=5")])
     assert answer.status == 200
     assert "does not divide" in answer.json["error"]
-    answer = visitor.get("/api/answer", [("design", "small.yaml"), ("client", "a"), ("set", "network.library=/tmp/x.so")])
+    answer = visitor.get("/api/answer", [("design", "small.yaml"), ("client", "a"),
+                                         ("set", "network.library=/tmp/x.so")])
     assert "is no knob" in answer.json["error"]
 
 
@@ -86,7 +87,8 @@ def test_a_design_with_changes_is_saved_as_a_file(server: Server, visitor: Visit
 
 @pytest.mark.parametrize(("name", "data", "kind"), [
     ("mine.yaml", DESIGN, "design"), ("mine.space.yaml", "base: small.yaml\nchoices: {}\n", "space"),
-    ("config.json", '{"model_type": "llama", "hidden_size": 8}', "model"), ("job.sh", "torchrun pretrain_gpt.py", "launch"),
+    ("config.json", '{"model_type": "llama", "hidden_size": 8}', "model"),
+    ("job.sh", "torchrun pretrain_gpt.py", "launch"),
     ("serve.yaml", "requests: {source: poisson}\n", "serving"), ("nccl.log", "NCCL INFO", "log")])
 def test_a_dropped_file_is_recognised_by_its_content(visitor: Visitor, name: str, data: str, kind: str) -> None:
     answer = visitor.drop(name, data.encode())
@@ -99,16 +101,17 @@ def test_knobs_offer_the_present_value_and_only_what_the_design_takes() -> None:
     design = loads(Design, DESIGN)
     knobs = knobs_of(design)
     assert len(knobs) > 60
-    refused = 0
+    refused, units = 0, False
     for knob in knobs:
         assert knob.kind == "text" or knob.values[knob.at] == knob.value
-        for value in knob.values:
+        for value in knob.values[::3]:
             try:
                 replace_all(design, {knob.path: scalar(value), **followed(design, {knob.path: value})})
             except InputError as error:
                 refused += 1
-                assert "is not" not in error.message or "unit" not in error.message, (knob, value, error)
-    assert refused < sum(len(knob.values) for knob in knobs) / 2
+                units = units or "unit" in error.message
+    assert not units        # every value is written as the field takes it
+    assert refused < sum(len(knob.values[::3]) for knob in knobs) / 2
 
 
 def test_the_data_parallel_axis_follows() -> None:
@@ -131,11 +134,9 @@ def test_changes_are_pairs_once() -> None:
 def test_what_a_design_names_is_not_run(visitor: Visitor, tmp_path: Path) -> None:
     outside = tmp_path / "secret.0.et"
     outside.write_bytes(b"secret")
-    for name, line in (("lib", "{backend: library, library: /lib/x86_64-linux-gnu/libc.so.6, dims: [{shape: switch, npus: 8, "
-                               "bandwidth: 1 GB/s, latency: 1 us}]}"),
-                       ("ns3", "{backend: ns3, ns3: {program: /bin/true}, dims: [{shape: switch, npus: 8, "
-                               "bandwidth: 1 GB/s, latency: 1 us}]}"),
-                       ("out", "")):
+    dims = "dims: [{shape: switch, npus: 8, bandwidth: 1 GB/s, latency: 1 us}]"
+    for name, line in (("lib", f"{{backend: library, library: /lib/x86_64-linux-gnu/libc.so.6, {dims}}}"),
+                       ("ns3", f"{{backend: ns3, ns3: {{program: /bin/true}}, {dims}}}"), ("out", "")):
         text = re.sub(r"network:\n(  .*\n)+", f"network: {line}\n", DESIGN) if line else \
             re.sub(r"workload: .*", f"workload: {{source: trace, path: {outside}}}", DESIGN)
         assert visitor.drop(f"{name}.yaml", text.encode()).status == 201

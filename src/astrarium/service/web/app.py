@@ -19,7 +19,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 from astrarium.errors import AstrariumError, InputError
 from astrarium.service.folder import Folder
 from astrarium.service.web import asks, views
-from astrarium.service.web.answers.ask import Ask
+from astrarium.service.web.answers.question import Ask
 from astrarium.service.web.guard import Guard, RefusedError
 from astrarium.service.web.jobs import Jobs
 from astrarium.service.web.pool import Pool

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from astrarium.service.answer import Progress, RefusedError
 from astrarium.service.limits import Limits
-from astrarium.service.web.answers.ask import OPERATION, Ask
+from astrarium.service.web.answers.question import OPERATION, Ask
 from astrarium.service.web.settings import Settings
 from astrarium.service.workers import Call, Workers, folder_at
 

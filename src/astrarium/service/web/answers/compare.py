@@ -7,9 +7,9 @@ from typing import Any
 from astrarium.report.pages.html import escape, table_of
 from astrarium.report.tables.explain import explanation_tables
 from astrarium.search.explain import explain
-from astrarium.service.web.answers.ask import Ask
 from astrarium.service.web.answers.caches import Caches, Changed
 from astrarium.service.web.answers.design import command, tiles
+from astrarium.service.web.answers.question import Ask
 from astrarium.simulate import simulate
 
 __all__ = ["compare_answer"]

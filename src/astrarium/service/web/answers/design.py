@@ -17,9 +17,9 @@ from astrarium.report.tables.figures import figure_table
 from astrarium.report.tables.interval import interval_table, span
 from astrarium.report.tables.summary import PARTS, summary_tables, time_table
 from astrarium.result import Result
-from astrarium.service.web.answers.ask import Ask
 from astrarium.service.web.answers.caches import Caches, Changed
 from astrarium.service.web.answers.knobs import Shown, knobs_of, usual
+from astrarium.service.web.answers.question import Ask
 from astrarium.units import format_bytes, format_time
 from astrarium.workload.transformer import Transformer
 
@@ -123,7 +123,9 @@ def _memory(result: Result, before: Result | None) -> str:
 
 
 def _tile(label: str, value: str, change: str, note: str, kind: str = "") -> str:
-    return (f'<div class="tile{kind}"><span class="label">{escape(label)}</span><b>{escape(value)}</b>{change}'
+    number, space, unit = value.partition(" ")
+    return (f'<div class="tile{kind}"><span class="label">{escape(label)}</span>'
+            f'<b>{escape(number)}{space}<i>{escape(unit)}</i></b>{change}'
             f'<small>{escape(note)}</small></div>')
 
 
@@ -166,7 +168,7 @@ def _control(knob: Shown, sets: Mapping[str, str], prefix: str) -> str:
              f'{escape(_spoken(knob))}</label>')
     shared = f'data-path="{escape(knob.path)}" data-base="{escape(knob.value)}"'
     if knob.kind == "follows":
-        control = (f'<span class="why">follows</span><input type="text" id="{escape(name)}" {shared} '
+        control = (f'<span class="why">follows from the others</span><input type="text" id="{escape(name)}" {shared} '
                    f'value="{escape(now)}" readonly>')
     elif knob.kind == "list":
         options = "".join(f'<option value="{escape(each)}"{" selected" if each == now else ""}>{escape(each)}</option>'

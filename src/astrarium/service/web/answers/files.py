@@ -7,8 +7,8 @@ from typing import Any
 
 from astrarium.config.yamlfile import parse_yaml, read_text
 from astrarium.errors import InputError
-from astrarium.service.web.answers.ask import Ask
 from astrarium.service.web.answers.caches import Caches
+from astrarium.service.web.answers.question import Ask
 
 __all__ = ["file_page", "kind_answer", "kind_of"]
 

@@ -53,20 +53,29 @@ def _html(found: Shortlist, lines: list[tuple[str, Line]], folder: str) -> str:
     name = folder.replace(os.sep, "/")
     head = "".join(f'<th class="{"l" if place < 2 else "r"}" scope="col">{escape(each)}</th>'
                    for place, each in enumerate((*HEAD, "")))
-    body = "".join("<tr>" + "".join(f'<td class="{"l" if place < 2 else "r"}">{escape(cell)}</td>'
-                                    for place, cell in enumerate(row))
-                   + f'<td><a href="/design/{name}/line{row[0]}.yaml">turn its knobs</a>'
-                   + (f' <a href="/compare?a={name}/line1.yaml&amp;b={name}/line{row[0]}.yaml">compare with 1</a>'
-                      if row[0] != "1" else "") + "</td></tr>" for row in rows)
+    body = "".join("<tr>" + "".join(f'<td class="{"l" if at < 2 else "r"}">{_cell(at, cell, name, place)}</td>'
+                                    for at, cell in enumerate(row)) + f"<td>{_beside(name, place)}</td></tr>"
+                   for (place, _), row in zip(lines, rows, strict=True))
     longest = max(line.time for _, line in lines)
     used = {part: WORDS[part] for part in PARTS if any(line.breakdown.mean[part] > 0 for _, line in lines)}
     bars = "".join(bar(f"{place}: {line.label}", format_time(line.time), line.breakdown.mean, longest, COLOUR, WORDS)
                    for place, line in lines)
     rest = "".join(map(_rest, [*shortlist_tables(found)][1:-1]))
     return (f'<h2>Layouts, the {"fastest" if found.objective.name == "time" else "best"} first</h2>'
+            '<p class="note">A layout leads to its design, whose knobs can be turned.</p>'
             f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
             f"<h2>Parts of a step (mean over all NPUs)</h2>{key(used, COLOUR)}{bars}{rest}"
             f"<details><summary>What was looked at and assumed</summary>{_lines([*remarks(found)])}</details>")
+
+
+def _cell(at: int, cell: str, name: str, place: str) -> str:
+    """A cell of the layouts; the layout leads to its knobs."""
+    return f'<a href="/design/{name}/line{place}.yaml">{escape(cell)}</a>' if at == 1 else escape(cell)
+
+
+def _beside(name: str, place: str) -> str:
+    return "" if place == "1" else (f'<a href="/compare?a={name}/line1.yaml&amp;b={name}/line{place}.yaml">'
+                                    "compare with 1</a>")
 
 
 def _rest(table: Table) -> str:

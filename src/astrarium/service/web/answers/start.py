@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from astrarium.catalog import load
-from astrarium.service.web.answers.ask import Ask
 from astrarium.service.web.answers.caches import Caches
+from astrarium.service.web.answers.question import Ask
 
 __all__ = ["start_choices"]
 
