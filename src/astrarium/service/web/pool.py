@@ -1,7 +1,7 @@
 """Answers for open pages, by the workers of the service (`service.workers`).
 
-A client (one open page) has one answer at a time: a newer question takes the place of the one that waits. One that runs
-already may end, and its answer is dropped; if it does not end soon, its worker is killed and replaced.
+A client (one open page) has one answer at a time. A newer question takes the place of the one that waits, and interrupts
+the one that runs; if that does not end soon, its worker is killed and replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from astrarium.service.workers import Call, Workers, folder_at
 
 __all__ = ["BUSY", "Pool"]
 
-GRACE = 1.0             # seconds in which an answer that nobody waits for may end: a new worker costs as much
+GRACE = 2.0             # seconds in which an interrupted answer ends
+SPARE = 1               # workers more than processors, so that one long answer does not hold up the others
 BUSY = 64               # questions that may wait
 
 
@@ -37,15 +38,15 @@ class _Asked(Struct, eq=False):
 
 
 class Pool:
-    """Answers `settings.processes` questions at a time. Use it from the event loop's thread."""
+    """Answers `settings.processes` questions and `SPARE` more at a time. Use it from the event loop's thread."""
 
     def __init__(self, settings: Settings):
-        limits = Limits(seconds=settings.seconds)
+        limits, count = Limits(seconds=settings.seconds), settings.processes + SPARE
         self._workers = Workers(folder_at(settings.folder, limits, writable=False), limits,
-                                operations={"web": OPERATION}, count=settings.processes)
-        self._threads = ThreadPoolExecutor(settings.processes)
+                                operations={"web": OPERATION}, count=count)
+        self._threads = ThreadPoolExecutor(count)
         self._threads.submit(self._workers.warm)
-        self._free = settings.processes
+        self._free = count
         self._waiting: list[_Asked] = []
         self._by_client: dict[str, _Asked] = {}
 
@@ -84,6 +85,7 @@ class Pool:
         if asked in self._waiting:
             self._waiting.remove(asked)
         if asked.call is not None:
+            asked.call.interrupt()
             asyncio.get_running_loop().call_later(GRACE, asked.call.cancel)
         return True
 

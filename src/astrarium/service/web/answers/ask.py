@@ -24,6 +24,6 @@ VIEWS: Mapping[str, Callable[[Ask, Caches], dict[str, Any]]] = MappingProxyType(
 
 def ask(request: Ask, context: Context) -> Answer:
     """Answer the question; HTML and what belongs to it is in `found`."""
-    caches: Caches = context.held.setdefault("web", Caches(context))
+    caches: Caches = context.held.get("web") or context.held.setdefault("web", Caches(context))
     found = VIEWS[request.view](request, caches)
     return Answer(title=request.design or request.file, found=found, command=str(found.pop("command", "")))
