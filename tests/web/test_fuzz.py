@@ -14,7 +14,8 @@ from tests.web.workbench import Server, Visitor
 TEXT = st.text(max_size=40) | st.sampled_from([
     "small.yaml", "space.yaml", "workload.tp=4", "workload.tp=0", "network.dims[0].latency=-1 us", "=", "a=", "../x",
     "network.dims[0].npus=1e9", "workload.global_batch=99999999999999999999", "\x00", "a" * 300, "gpt2-small", "stop",
-    "h100_sxm", "network.dims[9].npus=2", "workload=4", "memory.capacity=1 QB", "compute.model=systolic", "workload.seq=nan"])
+    "h100_sxm",
+    "network.dims[9].npus=2", "workload=4", "memory.capacity=1 QB", "compute.model=systolic", "workload.seq=nan"])
 VALUE = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
                      lambda each: st.lists(each, max_size=3) | st.dictionaries(TEXT, each, max_size=3), max_leaves=6)
 FIELDS = ("verb", "model", "today", "device", "gpus", "purpose", "objective", "seq", "rate", "file", "space", "design",
