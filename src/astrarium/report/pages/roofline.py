@@ -3,55 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
-
-import numpy as np
 
 from astrarium.cost.training import conditions
 from astrarium.design import Design
 from astrarium.report.pages.html import key, note, table, wide
+from astrarium.report.plot.plots.roofline import kernel_sums
 from astrarium.report.svg.charts import COLOURS, roofline
 from astrarium.result import Result
-from astrarium.result.nodes import Work
-from astrarium.result.source import generated_class
-from astrarium.trace.work import Generated
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["KernelSum", "kernel_sums", "roofline_part"]
-
-
-class KernelSum(NamedTuple):
-    """Kernels of a kind and precision on one rank of each class: how many nodes, their FLOPs, bytes, and ns."""
-
-    name: str
-    nodes: int
-    flops: float
-    bytes: float
-    time: float
-
-
-def kernel_sums(result: Result) -> list[KernelSum]:
-    """By kind and precision, most time first; empty for traces from files, whose nodes do not say what they run."""
-    source, nodes, outcome = result.traces, result.nodes, result.outcome
-    if not isinstance(source, Generated):
-        return []
-    sums: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
-    for row in range(len(outcome.finish)):
-        trace = generated_class(source, int(np.flatnonzero(outcome.row == row)[0]))
-        if trace.kernel is None or not trace.kernels:
-            continue
-        mine = np.arange(int(outcome.node_ptr[row]), int(outcome.node_ptr[row + 1]))
-        mine = mine[nodes.work[mine] == Work.COMPUTE]
-        kernel = trace.kernel[nodes.node[mine]]
-        mine, kernel = mine[kernel >= 0], kernel[kernel >= 0]
-        spent = np.bincount(kernel, (nodes.end[mine] - nodes.start[mine]) / 1000, len(trace.kernels))
-        for each, count, time in zip(trace.kernels, np.bincount(kernel, minlength=len(trace.kernels)), spent):
-            if count:
-                name = f"{each.kind} {each.precision}"
-                sums[name] = sums.get(name, np.zeros(4)) + np.array(
-                    [count, count * each.flops, count * each.bytes, time])
-    found = [KernelSum(name, int(each[0]), *map(float, each[1:])) for name, each in sums.items()]
-    return sorted(found, key=lambda each: (-each.time, each.name))
+__all__ = ["roofline_part"]
 
 
 def roofline_part(design: Design, result: Result) -> Iterator[str]:
