@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astrarium.report.pages.html import page, table_of
+from astrarium.report.pages.html import page, section, table_of
 from astrarium.report.pages.page import Page, ShownTrace
 from astrarium.report.svg.charts import bars
 from astrarium.report.trace.times import Times
@@ -23,12 +23,12 @@ def _charts(times: Times) -> Iterator[str]:
     parts = [("GPU computes", times.compute), ("GPU communicates", times.communication),
              ("both at once", times.overlap), ("GPU idle", times.idle)]
     if times.span:
-        yield "<h2>ms over time, as recorded</h2>\n" + bars([(name, value / 1000) for name, value in parts
-                                                           if value is not None])
+        yield section("ms over time, as recorded",
+                      bars([(name, value / 1000) for name, value in parts if value is not None]), half=True)
     if times.longest:
-        yield "<h2>ms of the longest GPU operations</h2>\n" + bars(
+        yield section("ms of the longest GPU operations", bars(
             [(name if len(name) <= LONGEST else f"{name[:LONGEST - 3]}...", time / 1000)
-             for name, _, time in times.longest])
+             for name, _, time in times.longest]), half=True)
 
 
 PAGE = Page("trace", _shown)
