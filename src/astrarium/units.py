@@ -294,21 +294,26 @@ def _exact(quantity: Quantity) -> str:
 
 
 class Rounded(str):
-    """A number for a person, such as `1.235 ms`, that knows its `value` (base units) and `exact`: all of its digits."""
+    """A number for a person, such as `1.235 ms`, that knows its `value` in base units, and what `unit` these are."""
 
-    __slots__ = ("exact", "value")
-    exact: str
+    __slots__ = ("unit", "value")
     value: float
+    unit: str
 
     def __new__(cls, text: str, value: float, unit: str) -> Self:
-        """`text` for the number `value` in the base unit `unit`."""
+        """`text` for `value`."""
         found = str.__new__(cls, text)
-        digits = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.12g}"
-        found.value, found.exact = float(value), f"${digits}" if unit == "$" else f"{digits} {unit}".strip()
+        found.value, found.unit = float(value), unit
         return found
 
-    def __getnewargs__(self) -> tuple[str, float, str]:
-        return str(self), self.value, ""
+    @property
+    def exact(self) -> str:
+        """All digits of the value, with its unit."""
+        digits = f"{self.value:,.0f}" if self.value.is_integer() else f"{self.value:,.12g}"
+        return f"${digits}" if self.unit == "$" else f"{digits} {self.unit}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.value, self.unit)
 
 
 def _rounded(value: float, units: Units, names: tuple[str, ...], digits: int, base: str) -> Rounded:
@@ -323,17 +328,17 @@ def _rounded(value: float, units: Units, names: tuple[str, ...], digits: int, ba
     return Rounded(f"{text.rstrip('0').rstrip('.') if '.' in text else text} {name}", value, base)
 
 
-def format_time(ns: float, digits: int = 4) -> Rounded:
+def format_time(ns: float, digits: int = 4) -> str:
     """`ns` for a person: 1234567 -> '1.235 ms'."""
     return _rounded(ns, Time.units, ("ps", "ns", "us", "ms", "s"), digits, "ns")
 
 
-def format_bytes(size: float, digits: int = 4) -> Rounded:
+def format_bytes(size: float, digits: int = 4) -> str:
     """`size` bytes for a person, decimal: 1234567 -> '1.235 MB'."""
     return _rounded(size, Bytes.units, ("B", "kB", "MB", "GB", "TB", "PB"), digits, "B")
 
 
-def format_rate(bytes_per_ns: float, digits: int = 4) -> Rounded:
+def format_rate(bytes_per_ns: float, digits: int = 4) -> str:
     """A bandwidth for a person: 450 -> '450 GB/s'."""
     return _rounded(bytes_per_ns, Bandwidth.units, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"), digits, "GB/s")
 
@@ -341,17 +346,17 @@ def format_rate(bytes_per_ns: float, digits: int = 4) -> Rounded:
 _FLOPS = _prefixed("FLOP", 1.0, binary=False)
 
 
-def format_flops(flops: float, digits: int = 4) -> Rounded:
+def format_flops(flops: float, digits: int = 4) -> str:
     """Floating-point operations for a person: 1.2e15 -> '1.2 PFLOP'."""
     return _rounded(flops, _FLOPS, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"), digits, "FLOP")
 
 
-def format_flop_rate(flop_per_ns: float, digits: int = 4) -> Rounded:
+def format_flop_rate(flop_per_ns: float, digits: int = 4) -> str:
     """A compute rate for a person: 989000 -> '989 TFLOP/s'."""
     return _rounded(flop_per_ns, FlopRate.units, ("GFLOP/s", "TFLOP/s", "PFLOP/s", "EFLOP/s"), digits, "GFLOP/s")
 
 
-def format_money(dollars: float, digits: int = 4) -> Rounded:
+def format_money(dollars: float, digits: int = 4) -> str:
     """US dollars for a person: 55000000 -> '$55M', 36018 -> '$36,018', 2.5 -> '$2.50'."""
     if abs(dollars) < 1e6:
         return Rounded(f"${dollars:,.0f}" if abs(dollars) >= 1e3 or dollars == 0 else f"${dollars:,.2f}" if

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from astrarium.design import Design
     from astrarium.network.config import Network
 
-__all__ = ["About", "about", "about_base", "download"]
+__all__ = ["About", "about", "about_all", "about_base", "download"]
 
 AXES = ("tp", "sp", "cp", "ep", "pp", "dp")
 
@@ -42,6 +42,15 @@ def download(design: Design, name: str = "design.yaml") -> dict[str, str]:
     from astrarium.config import dumps
 
     return {name: dumps(design)}
+
+
+def about_all(designs: Mapping[str, Design]) -> About:
+    """The facts that several designs (by name) have in common, and each as a file to download."""
+    every = [dict(_facts(design)) for design in designs.values()]
+    common = {name: text for name, text in (every[0] if every else {}).items()
+              if all(each.get(name) == text for each in every)}
+    return About(common, {name: text for stem, design in designs.items()
+                          for name, text in download(design, f"{stem}.yaml").items()})
 
 
 def about_base(base: Any, name: str, **more: str) -> About:
