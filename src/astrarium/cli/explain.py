@@ -96,7 +96,7 @@ def _print(options: argparse.Namespace, page: Page | None, answer: Answer, *desi
         from astrarium.report.pages.about import about_all
         from astrarium.report.pages.page import ShownTables
 
-        lead = "All times are simulated." if options.trace is None else "Predicted times are simulated, others recorded."
+        lead = "All times are simulated." if options.trace is None else "Predictions are simulated, the rest recorded."
         names = ("first", "second")[:len(designs)]
         write_page(page, options, ShownTables(f"Why they differ: {answer.tables[0].title}", lead, answer.tables,
                                               answer.found, about=about_all(dict(zip(names, designs, strict=True)))))

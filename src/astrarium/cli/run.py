@@ -64,6 +64,11 @@ def run(options: argparse.Namespace) -> int:
         from astrarium.cli.run_overlap import run_overlap
 
         return run_overlap(options)
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Of one design, or of traces alone."""
     from astrarium.engine import HAVE_CORE
     from astrarium.workload.config import Trace
 
