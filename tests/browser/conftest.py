@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.newcomer.every_input import RING, ROOF, SMALL, write_inputs
+from tests.newcomer.every_input import ROOF, SMALL, write_inputs
 
 from astrarium.cli import main
 
@@ -21,8 +21,8 @@ PIPELINE = ("workload: {source: transformer, global_batch: 16, micro_batch: 1, t
             "network:\n  dims:\n  - {shape: switch, npus: 8, bandwidth: 450 GB/s, latency: 500 ns}\n"
             "  - {shape: switch, npus: 2, bandwidth: 50 GB/s, latency: 2 us}\n" + ROOF)
 FRONT = ("base: one.yaml\nchoices:\n  collective.chunks: [1, 2, 4, 8]\n  system.comm_streams: [1, 2]\n"
-         "  network.dims[0].bandwidth: [50 GB/s, 100 GB/s, 200 GB/s, 400 GB/s]\n  network.dims[0].shape: [ring, switch]\n"
-         "minimize: [makespan, network_cost]\nagent: random\ntrials: 40\n")
+         "  network.dims[0].bandwidth: [50 GB/s, 100 GB/s, 200 GB/s, 400 GB/s]\n"
+         "  network.dims[0].shape: [ring, switch]\nminimize: [makespan, network_cost]\nagent: random\ntrials: 40\n")
 SERVED = ("design: served.yaml\nrequests: {kind: poisson, rate: 2000, count: 120, seed: 1, prompt: 32, output: 8}\n")
 COMMANDS = {
     "run": "run pipeline.yaml",
@@ -54,11 +54,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Made]:
         patch.chdir(folder)
         write_inputs(folder)
         (folder / "pipeline.yaml").write_text(PIPELINE)
-        (folder / "other_pipeline.yaml").write_text(PIPELINE.replace("50 GB/s", "25 GB/s").replace("zero: 1", "zero: 0"))
+        other = PIPELINE.replace("50 GB/s", "25 GB/s").replace("zero: 1", "zero: 0")
+        (folder / "other_pipeline.yaml").write_text(other)
         (folder / "front.yaml").write_text(FRONT)
         (folder / "stream.yaml").write_text(SERVED)
-        assert main("search front.yaml --study front.study".split()) == 0
-        assert main("trace link host.json device.json -o linked".split()) == 0
+        assert main(["search", "front.yaml", "--study", "front.study"]) == 0
+        assert main(["trace", "link", "host.json", "device.json", "-o", "linked"]) == 0
         return {name: _made(folder, name, command) for name, command in COMMANDS.items()}
 
 
@@ -111,8 +112,7 @@ def opened(browser: Any, pages: dict[str, Made]) -> Iterator[Callable[..., Opene
         page, wrong = context.new_page(), list[str]()
         page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda asked: wrong.append(asked.url) if not asked.url.startswith(("file:", "data:", "blob:"))
-                else None)
+        page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else wrong.append(asked.url))
         page.goto(pages[name].path.as_uri())
         until(page, "!document.documentElement.dataset.waits")
         return Opened(page, wrong)
