@@ -44,13 +44,13 @@ def download(design: Design, name: str = "design.yaml") -> dict[str, str]:
     return {name: dumps(design)}
 
 
-def about_all(designs: Mapping[str, Design]) -> About:
-    """The facts that several designs (by name) have in common, and each as a file to download."""
+def about_all(designs: Mapping[str, Design], files: Mapping[str, str] = MappingProxyType({})) -> About:
+    """The facts that several designs (by name) have in common, and each as a file to download, after other `files`."""
     every = [dict(_facts(design)) for design in designs.values()]
     common = {name: text for name, text in (every[0] if every else {}).items()
               if all(each.get(name) == text for each in every)}
-    return About(common, {name: text for stem, design in designs.items()
-                          for name, text in download(design, f"{stem}.yaml").items()})
+    return About(common, {**files, **{name: text for stem, design in designs.items()
+                                      for name, text in download(design, f"{stem}.yaml").items()}})
 
 
 def about_base(base: Any, name: str, **more: str) -> About:

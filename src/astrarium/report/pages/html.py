@@ -53,13 +53,19 @@ def shell(name: str) -> str:
 def page(title: str, lead: str, parts: Iterable[str], about: About | None = None) -> str:
     """The whole file: `title` and `lead` are text, `parts` HTML; `about`: what its header says below them."""
     text, links = _named("\n".join(parts))
+    style, script = shell("shell.css"), f"<script>{shell('shell.js')}</script>"
+    if '<figure class="plot">' in text:
+        from astrarium.report.pages.figures import interactive
+        from astrarium.report.plot.svg import plot_style
+
+        style, script = style + plot_style(), script + interactive()
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width='
             f'device-width,initial-scale=1"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-            f"<title>{escape(title)}</title><style>{shell('shell.css')}</style></head><body>\n"
+            f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
             f'<a class="skip" href="#answer">To the answer</a><header><div class="top"><h1>{escape(title)}</h1></div>\n'
             f'<p class="lead">{escape(lead)}</p>{_header(about or About())}</header>\n{links}'
             f'<main id="answer">\n{text}\n</main>\n<footer>Written by astrarium {escape(version())}. This file loads '
-            f"nothing from anywhere.</footer>\n<script>{shell('shell.js')}</script></body></html>\n")
+            f"nothing from anywhere.</footer>\n{script}</body></html>\n")
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@ the pipeline and memory."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -30,7 +31,8 @@ COLOUR = dict(zip(WORDS, (COLOURS[0], COLOURS[1], COLOURS[3], COLOURS[4], "#dddd
 def run_page(design: Design, result: Result, title: str, *more: Table | None) -> str:
     """The page; `more` follows the times, as in print."""
     capacity = float("inf") if design.memory.capacity is None else float(design.memory.capacity)
-    parts = [table_of(table) for table in summary_tables(result, title, *more)]
+    name = os.path.basename(title)
+    parts = [table_of(table) for table in summary_tables(result, f"Times and memory of {name}", *more)]
     parts[1:1] = [*_times(result), *_fabric(design)]
     training = isinstance(design.workload, Transformer)
     if isinstance(design.workload, Transformer):
@@ -39,7 +41,7 @@ def run_page(design: Design, result: Result, title: str, *more: Table | None) ->
     parts += memory_over_time("the step" if training else "the run", result, capacity)
     parts += queue_part(design, result)
     ranks = len(result.outcome.row)
-    return page(title, f"{ranks:,} ranks, {format_time(result.makespan)}. All figures are simulated.", parts,
+    return page(name, f"{ranks:,} ranks, {format_time(result.makespan)}. All figures are simulated.", parts,
                 about(design))
 
 

@@ -3,6 +3,7 @@ queue and cache over time, and some requests from arrival to answer."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.arrays import F64
+from astrarium.report.pages.about import About
 from astrarium.report.pages.html import note, page, row, section, table_of, wide
 from astrarium.report.pages.page import Page
 from astrarium.report.svg.charts import Area, Ruler, over_time, ruler_line, strip
@@ -32,6 +34,7 @@ class ShownServing(Struct, frozen=True):
     served: Served
     tables: Sequence[Table]
     notes: Sequence[str]
+    about: About = About()
 
 
 def serving_page(shown: ShownServing) -> str:
@@ -40,8 +43,10 @@ def serving_page(shown: ShownServing) -> str:
     servers = "1 server" if served.servers == 1 else f"{served.servers:,} servers"
     lead = (f"{len(served.finish):,} requests on {served.npus:,} NPUs, {servers}; {served.how}. "
             "All figures are simulated.")
-    return page(shown.title, lead, [*map(table_of, shown.tables), *map(note, shown.notes), *_distributions(served),
-                                    *_over_time(served), *_requests(served)])
+    notes = [section("Notes", *map(note, shown.notes))] if shown.notes else []
+    return page(os.path.basename(shown.title), lead, [
+        *map(table_of, shown.tables), *_distributions(served), *_over_time(served), *_requests(served), *notes],
+        shown.about)
 
 
 def _distributions(served: Served) -> Iterator[str]:

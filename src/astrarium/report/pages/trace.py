@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from astrarium.report.pages.html import page, section, table_of
@@ -15,7 +16,7 @@ LONGEST = 34        # letters of a name beside a bar
 
 
 def _shown(found: ShownTrace) -> str:
-    return page(found.title, "Times are those that the trace recorded.",
+    return page(os.path.basename(found.title), "Times are those that the trace recorded.",
                 (*map(table_of, found.tables), *_charts(found.times)))
 
 
