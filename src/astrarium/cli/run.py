@@ -184,12 +184,13 @@ def _figures(design: Design, result: Result, options: argparse.Namespace,
 
 def _print(design: Design, result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],
            within: Interval | None, page: Page | None) -> None:
+    from astrarium.report.tables.about import about
     from astrarium.report.tables.figures import figure_table
     from astrarium.report.tables.interval import interval_table
     from astrarium.report.tables.summary import summary_tables
     from astrarium.report.tables.table import print_tables
 
-    title = options.design or options.trace
+    title = options.trace if options.design is None else f"{options.design}: {about(design)}"
     tables = (figure_table(more["figures"], more.get("training", {}), within), interval_table(within, result))
     if page is not None:
         from astrarium.report.pages.page import ShownRun
