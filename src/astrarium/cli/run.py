@@ -82,8 +82,8 @@ def run(options: argparse.Namespace) -> int:
         note(f"every rank was simulated: {result.outcome.unfolded_because}")
     clocks = _clocks(design, result)
     for ranks, found in clocks.items():
-        note(f"compute.clock: {found['clock_mhz']:,} MHz ({found['share']:.2f} of the highest) on {ranks}, whose "
-             f"kernels draw {found['watts']} W")
+        note(f"compute.clock: {1000 * found['clock_ghz']:,.0f} MHz ({found['share']:.2f} of the highest) on {ranks}, "
+             f"whose kernels draw {found['watts']} W")
     for line in (*design_notes(design), *kernel_notes(design, result)):
         note(line)
     if options.verbose:
@@ -113,7 +113,7 @@ def _clocks(design: Design, result: Result) -> dict[str, dict[str, float]]:
     found = {}
     for ranks, each in clocks_of(design, result.traces):
         name = f"rank {ranks[0]}" + (f" and {len(ranks) - 1:,} equal ones" if len(ranks) > 1 else "")
-        found[name] = {"clock_mhz": round(each.clock * 1000), "share": round(each.share, 4), "watts": round(each.watts)}
+        found[name] = {"clock_ghz": round(each.clock, 3), "share": round(each.share, 4), "watts": round(each.watts)}
     return found
 
 

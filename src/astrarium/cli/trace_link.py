@@ -25,7 +25,8 @@ def arguments(parser: Parser) -> None:
                         "known by its content; of many ranks a pattern with their numbers, such as 'host.*.json'")
     parser.add_argument("second", nargs="?", metavar="FILE", help="the other one of the same run (or ranks)")
     parser.add_argument("-o", "--out", required=True, metavar="PREFIX", help="writes PREFIX.RANK.et")
-    parser.add_argument("--rank", type=rank_number, metavar="R", help="the rank (default: that of the device trace, else 0)")
+    parser.add_argument("--rank", type=rank_number, metavar="R",
+                        help="the rank (default: that of the device trace, else 0)")
     parser.add_argument("--unrecorded", action="store_true",
                         help="subtract the profilers' overhead from host operators")
     json_flag(parser)
