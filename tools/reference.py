@@ -24,10 +24,10 @@ from astrarium import catalog, registry
 from astrarium.cli.arguments import Parser
 from astrarium.cli.completion import command_line
 from astrarium.cli.dispatch import VERBS
-from astrarium.cli.list_ import OPERATIONS
 from astrarium.collective.algorithms import algorithm_of
 from astrarium.config import FieldInfo, fields
 from astrarium.design import Design
+from astrarium.report.choices import OPERATIONS
 from astrarium.units import Bandwidth, Bytes, FlopRate, Quantity, Time
 from astrarium.vocab import TERMS, CommOp
 

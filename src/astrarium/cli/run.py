@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, set_flag, timeline
 from astrarium.cli.arguments import rank as rank_number
-from astrarium.cli.design_notes import design_notes
 from astrarium.cli.imports import say_imports
-from astrarium.cli.kernel_notes import kernel_notes
 from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.report.notes.design import design_notes
+from astrarium.report.notes.kernels import kernel_notes
 
 if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
