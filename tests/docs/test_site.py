@@ -1,4 +1,4 @@
-"""The site: the search finds what users look for, the gallery's pictures exist."""
+"""The site: no page is too long, the search finds what users look for, the gallery's pictures exist."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ import pytest
 import yaml
 from tests.loading import tool
 
+MOST = 3_000      # words of a page
 LOOKED_FOR = {"overhead": "reference/glossary/#overhead", "rental": "reference/glossary/#rental",
               "comm_streams": "guides/system/#streams"}
+
+
+def test_no_page_is_too_long(root: Path) -> None:
+    words = {page: len(page.read_text(encoding="utf-8").split()) for page in (root / "docs").rglob("*.md")
+             if page.parent.name != "reference"}
+    assert {page.name: count for page, count in words.items() if count > MOST} == {}
 
 
 def separator(root: Path) -> str:
