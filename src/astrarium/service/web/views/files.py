@@ -17,7 +17,8 @@ __all__ = ["file", "file_list", "files_table"]
 KINDS: Mapping[str, str] = MappingProxyType({
     "model": "The config.json of a model.", "launch": "The launch arguments of a job that runs today.",
     "space": "A space of designs.", "serving": "A serving file.", "study": "A study: the trials of a search.",
-    "trace": "A trace.", "log": "A log of measurements; `calibrate` makes a device or a fabric of it.", "fabric": "A fabric."})
+    "trace": "A trace.", "log": "A log of measurements; `calibrate` makes a device or a fabric of it.",
+    "fabric": "A fabric."})
 
 SAID = ' <span class="said" role="status"></span></form>'
 DEVICE = '<label>Device<input name="device" value="h100_sxm" required></label>'
