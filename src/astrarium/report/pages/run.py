@@ -31,7 +31,8 @@ COLOUR = dict(zip(WORDS, (COLOURS[0], COLOURS[1], COLOURS[3], COLOURS[4], "#dddd
 def run_page(design: Design, result: Result, title: str, *more: Table | None) -> str:
     """The page; `more` follows the times, as in print."""
     capacity = float("inf") if design.memory.capacity is None else float(design.memory.capacity)
-    name = os.path.basename(title)
+    path, colon, words = title.partition(": ")
+    name = os.path.basename(path) + colon + words
     parts = [table_of(table) for table in summary_tables(result, f"Times and memory of {name}", *more)]
     parts[1:1] = [*_times(result), *_fabric(design)]
     training = isinstance(design.workload, Transformer)
