@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from astrarium.errors import AstrariumError, InternalError, StoppedError
+from astrarium.registry import kinds
 from astrarium.service.answer import Answer, Progress, Refusal, RefusedError, misread, refusal
 from astrarium.service.context import Context
 from astrarium.service.folder import Folder
@@ -29,8 +30,7 @@ __all__ = ["Asked", "Said", "work"]
 GRACE = 5           # CPU seconds after which a worker that did not stop at its limit is killed by the system
 AGAIN = 1.0         # CPU seconds between two tries to stop it
 EVERY = 0.2         # seconds between two messages of progress
-BEGIN = ("numpy", "sqlite3", "multiprocessing.queues", "astrarium.simulate", "astrarium.planner", "astrarium.search",
-         "astrarium.serving", "astrarium.registry")      # imported before the first request
+BEGIN = ("numpy", "sqlite3", "multiprocessing.queues", "astrarium.simulate")      # imported before the first request
 FILES_MOST = 1 << 30        # bytes of a file that is written
 
 
@@ -79,6 +79,7 @@ def _prepare(folder: Folder, limits: Limits) -> None:
     sys.path[:] = [each for each in sys.path if each and not (os.path.realpath(each) + os.sep).startswith(inside)]
     for module in BEGIN:
         importlib.import_module(module)
+    kinds()      # plug-ins of the user, who started the server
     os.chdir(folder.root)
     if sys.platform != "win32":
         import resource

@@ -31,7 +31,7 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
                                        examples=[["peak_memory <= memory.capacity"]])] = []
     agent: Annotated[str, Meta(description="Name of the algorithm; default: the file's, else the usual one.")] = ""
     trials: Annotated[int, Meta(ge=1, description="Trials of the study in the end, stored ones included.")] = 200
-    seed: Annotated[int, Meta(ge=0)] = 0
+    seed: Annotated[int, Meta(ge=0, description="Seed of the algorithm.")] = 0
     best: Annotated[str, Meta(description="Save the best design under this name.", examples=["best.yaml"])] = ""
 
 

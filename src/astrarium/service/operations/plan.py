@@ -38,7 +38,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     gpus: Annotated[Positive | None, Meta(
         description="Number of devices. Left out: all that `budget` and `power` allow, or for serving as few as serve "
                     "`rate`.", examples=[1024])] = None
-    purpose: Literal["training", "serving"] = "training"
+    purpose: Annotated[Literal["training", "serving"], Meta(description="What to plan.")] = "training"
     objective: Annotated[Literal["time", "cost", "energy", "carbon"], Meta(
         description="Rank by the time of a step, or by money, energy or CO2 of 10^12 tokens.")] = "time"
     budget: Annotated[str | None, Meta(description="Limit of all purchases.", examples=["$60M"])] = None

@@ -1,0 +1,151 @@
+"""Operations: the command line's numbers, hostile designs, a study step by step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.commands import Run
+from tests.service.test_workers import refused
+
+from astrarium.cost import FIGURES
+from astrarium.service.answer import Answer
+from astrarium.service.numbers import UNITS
+from astrarium.service.tools import tools
+from astrarium.service.workers import Workers
+
+KEY = "study s.study"
+DIMS = {"dims": [{"shape": "switch", "npus": 8, "bandwidth": "450 GB/s", "latency": "500 ns"}]}
+ALL_REDUCE = {"source": "collective", "op": "all_reduce", "payload": "100 MB"}
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{','.join(['*' + chr(97 + n)] * 10)}]\n" for n in range(8))
+HOSTILE: list[tuple[Any, str]] = [
+    ({"workload": {"source": "trace", "path": "/etc/passwd"}, "network": DIMS}, "/etc: is outside"),
+    ({"workload": {"source": "trace", "path": "../*.et"}, "network": DIMS}, ".."),
+    ({"workload": ALL_REDUCE, "network": {**DIMS, "backend": "library", "library": "a.so"}}, "library"),
+    ({"workload": ALL_REDUCE, "network": {**DIMS, "backend": "ns3", "ns3": {"program": "/bin/true"}}}, "program"),
+    ({"workload": ALL_REDUCE, "network": DIMS, "collective": {"custom": {"all_reduce": "/etc/a.xml"}}}, "/etc/a.xml"),
+    ({"workload": ALL_REDUCE, "network": {"fabric": {"blueprint": "file", "file": "/etc/hosts"}}}, "/etc/hosts"),
+    ({"workload": {"source": "transformer", "model": "/etc/config.json"}, "network": DIMS}, "/etc/config.json"),
+    ({"workload": ALL_REDUCE, "network": DIMS, "compute": {"model": "calibrated", "file": "/etc/fstab"}}, "/etc/fstab"),
+    ({"workload": ALL_REDUCE, "network": {"dims": [{**DIMS["dims"][0], "npus": 10**12}]}}, "too many"),
+    ({"workload": {**ALL_REDUCE, "payload": float("nan")}, "network": DIMS}, "payload"),
+    ({"workload": {**ALL_REDUCE, "payload": "1e999 GB"}, "network": DIMS}, "payload"),
+    ({"python": "import os", "network": DIMS}, "python"),
+    ("!!python/object/apply:os.system [true]\nx: 1", "tag"), (BOMB, "copy too much"), ("x: [" * 500 + "\n", "design")]
+
+
+def test_a_run_has_the_numbers_of_the_command_line(workers: Workers, folder: Path, run: Run,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = {"network.dims[0].bandwidth": "100 GB/s", "collective.chunks": 4}
+    answer = workers.call("run", {"design": "a.yaml", "changes": changes, "save": "b.yaml"})
+    numbers = {each.name: each for each in answer.numbers}
+    monkeypatch.chdir(folder)
+    said = run("run", "b.yaml", "--json")
+    assert numbers["makespan"].value == round(1000 * json.loads(said.out)["summary"]["makespan_ns"])
+    assert (numbers["makespan"].unit, numbers["makespan"].text) == ("ps", "1.758 ms")
+    assert answer.command == ("astrarium run a.yaml --set 'network.dims[0].bandwidth=100 GB/s' "
+                              "--set collective.chunks=4")
+    assert "1.758 ms" in answer.text
+    inline = workers.call("run", {"design": (folder / "a.yaml").read_text(), "changes": changes})
+    assert (inline.numbers, (folder / inline.title).exists()) == (answer.numbers, True)
+
+
+@pytest.mark.parametrize(("design", "words"), HOSTILE, ids=[words for _, words in HOSTILE])
+def test_a_hostile_design_is_refused(workers: Workers, design: Any, words: str) -> None:
+    said = refused(workers, "run", {"design": design})
+    assert said.kind in ("input", "limit")
+    assert words in said.text
+
+
+def test_faults_have_paths_and_nearest_names(workers: Workers) -> None:
+    answer = workers.call("check", {"design": {"workload": {**ALL_REDUCE, "op": "all_redcue"}, "netwrk": {}}})
+    assert answer.found["faults"] == 3
+    assert sorted(row[3] for row in answer.tables[0].rows if row[3]) == ["all_reduce", "network"]
+    assert workers.call("check", {"design": "a.yaml"}).found["faults"] == 0
+    said = refused(workers, "run", {"design": "a.yaml", "changes": {"network.dims[0].bandwith": "1 GB/s"}})
+    assert (said.path, said.nearest) == ("network.dims[0].bandwith", "bandwidth")
+
+
+def test_a_difference_is_split(workers: Workers) -> None:
+    answer = workers.call("explain", {"before": "a.yaml", "changes": {"network.dims[0].bandwidth": "100 GB/s",
+                                                                      "collective.chunks": 4}})
+    parts = sum(each["contribution_ps"] for each in answer.found["changes"])
+    assert parts == answer.found["difference_ps"] == answer.numbers[1].value - answer.numbers[0].value
+    assert refused(workers, "explain", {"before": "a.yaml"}).path == "after"
+
+
+def test_the_catalog_and_the_files(workers: Workers) -> None:
+    rows = workers.call("catalog", {"kind": "devices", "match": "H200 141"}).found["rows"]
+    assert [each["name"] for each in rows] == ["h200_sxm"]
+    assert refused(workers, "catalog", {"kind": "devics"}).nearest == "device"
+    assert "a.yaml" in workers.call("files", {}).found["files"]
+    assert "comm_streams: auto" in workers.call("show", {"name": "a.yaml", "whole": True}).text
+    assert workers.call("save", {"name": "note.txt", "text": "x"}).files == ("note.txt",)
+    assert refused(workers, "save", {"name": "evil.py", "text": "x"}).path == "name"
+
+
+def step(workers: Workers, **request: Any) -> Answer:
+    """One step of the study."""
+    return workers.call("search_step", {"study": "s.study", **request}, key=KEY)
+
+
+def test_a_study_step_by_step_and_resumed(workers: Workers) -> None:
+    first = workers.call("search_start", {"space": "space.yaml", "study": "s.study"}, key=KEY)
+    knobs = [each["name"] for each in first.found["space"]["knobs"]]
+    assert knobs == ["collective.chunks", "network.dims[0].bandwidth"]
+    assert first.found["trials"][0]["trial"] == 0
+    fast, slow = ({"collective.chunks": 4, "network.dims[0].bandwidth": each} for each in ("400 GB/s", "100 GB/s"))
+    told = step(workers, propose=[fast, slow, fast]).found["trials"]
+    assert [each["feasible"] for each in told] == [True] * 3
+    assert told[0]["objectives"] == told[2]["objectives"] == {"makespan": 438500.0}
+    wrong = {**slow, "collective.chunks": 8}
+    said = step(workers, propose=[wrong]).found["refused"]
+    assert (said["nearest"] != wrong, "breaks the constraint" in said["problem"]) == (True, True)
+    assert step(workers, propose=[{"x": 1}]).found["refused"]["problem"].startswith("propose[0].x: is not a knob")
+    split = step(workers, explain=[fast, slow]).found["explanation"]
+    assert [each["knobs"] for each in split["changes"]] == [["network.dims[*].bandwidth"]]
+    workers._keyed[KEY].kill()      # its process: the study is a file
+    workers._keyed[KEY].process.join()
+    history = step(workers).found["history"]
+    assert (history["count"], history["best"][0]["objectives"]) == (4, {"makespan": 438500.0})
+    assert step(workers, propose=[slow]).found["trials"][0]["trial"] == 4
+    report = workers.call("search_report", {"study": "s.study", "save": "best.yaml"})
+    assert report.files == ("best.yaml",)
+    assert workers.call("run", {"design": "best.yaml"}).numbers[0].value == 438_500_000
+    many = [fast] * 17
+    assert "expected 1 to 16" in step(workers, propose=many).found["refused"]["problem"]
+
+
+def test_a_study_of_another_kind_and_a_full_one(workers: Workers) -> None:
+    asked = {"space": "space.yaml", "study": "r.study", "agent": "random", "trials": 6, "best": "r.yaml"}
+    answer = workers.call("search_agent", asked, key="study r.study")
+    assert (answer.found["ended"], answer.found["trials"], answer.files) == (True, 6, ("r.study", "r.yaml"))
+    said = refused(workers, "search_step", {"study": "r.study"}, key="study r.study")
+    assert "agent random" in said.message
+    assert refused(workers, "search_agent", {**asked, "trials": 51}).path == "trials"
+    assert refused(workers, "search_agent", {**asked, "agent": "command:true"}).path == "agent"
+    other = refused(workers, "search_start", {"space": "space.yaml", "study": "r.study"}, key="study r.study")
+    assert "another agent" in other.message
+
+
+@pytest.mark.parametrize("space", [
+    {"base": "a.yaml", "choices": {"collective.chunks": [1, 2]}, "constraints": ["9**9**9**9 > 1"]},
+    {"base": "a.yaml", "choices": {"collective.chunks": [1, 2]}, "constraints": ["__import__('os').system('true')"]},
+    {"base": "../a.yaml", "choices": {"collective.chunks": [1, 2]}},
+    {"base": "a.yaml", "choices": {"collective.chunks": [1, 2]}, "agent": "command:true"},
+    {"base": "a.yaml", "choices": {"collective.chunks": {"from": 1, "to": 10**15, "step": 1}}},
+    {"base": "a.yaml", "choices": {"collective.chunks": [1, 2]}, "constraints": ["(" * 5000 + "1" + ")" * 5000]}])
+def test_a_hostile_space_is_refused(workers: Workers, space: Any) -> None:
+    said = refused(workers, "search_agent", {"space": space, "study": "h.study", "minimize": ["makespan"]})
+    assert said.kind in ("input", "limit")
+
+
+def test_every_figure_has_a_unit_and_every_field_a_description() -> None:
+    assert set(UNITS) == set(FIGURES)
+    for tool in tools():
+        assert len(tool.description) > 80
+        for name, field in tool.schema["properties"].items():
+            assert len(field.get("description", "")) > 10, (tool.name, name)
