@@ -13,7 +13,8 @@ from astrarium.service.limits import Limits, limits_of
 
 HOSTILE = ["../secret.yaml", "/etc/passwd", "a/../../secret.yaml", "..", ".", "", "./a.yaml", ".hidden.yaml",
            "a\\b.yaml", "C:\\a.yaml", "a\0.yaml", "a\n.yaml", "~/a.yaml", "$HOME/a.yaml", "%2e%2e/a.yaml",
-           "a/b/c/d/e.yaml", "a//b.yaml", "x" * 300, "aux:.yaml", "file:///etc/passwd", "out/secret.yaml", "out.yaml", "pipe.yaml"]
+           "a/b/c/d/e.yaml", "a//b.yaml", "x" * 300, "aux:.yaml", "file:///etc/passwd", "out/secret.yaml",
+           "out.yaml", "pipe.yaml"]
 
 
 @pytest.fixture
