@@ -28,6 +28,7 @@ VERBS = {
     "report": ("report", "Report the results of searches: best designs, importances, convergence; HTML, CSV."),
     "validate": ("validate", "Compare predictions with measured rows: errors per source, device and stack."),
     "calibrate": ("calibrate", "Make a device for designs from your timings of kernels."),
+    "web": ("web", "Open the workbench in a browser: plan, turn knobs, search, compare."),
     "explain": ("explain", "Split the difference of two designs' makespans by knob, exactly."),
     "mcp": ("mcp", "Serve the tools of an assistant: plan, run, explain, search (Model Context Protocol)."),
     "list": ("list_", "List the choices: topologies, algorithms, devices, operations, back ends."),

@@ -38,6 +38,10 @@ class _OverError(BaseException):
     """The CPU time of an operation is used; no model catches it."""
 
 
+class _CancelledError(BaseException):
+    """The client has no more use for the operation; no model catches it."""
+
+
 class Asked(Struct, frozen=True):
     """A request: the name of the operation, and its data."""
 
@@ -74,6 +78,7 @@ def _prepare(folder: Folder, limits: Limits) -> None:
     """Put this process into the folder, with its limits; what it prints is not a message."""
     sys.dont_write_bytecode = True      # nothing is written beside modules
     signal.signal(signal.SIGINT, signal.SIG_IGN)        # the server ends it
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)       # no operation runs that it could interrupt
     os.dup2(2, 1)
     inside = folder.root.rstrip(os.sep) + os.sep
     sys.path[:] = [each for each in sys.path if each and not (os.path.realpath(each) + os.sep).startswith(inside)]
@@ -119,6 +124,8 @@ def _answered(operation: Callable[..., Answer], data: msgspec.Raw, context: Cont
         return Said(refusal=misread(error, kind.__struct_fields__))
     except RefusedError as error:
         return Said(refusal=error.refusal)
+    except _CancelledError:
+        return Said(refusal=Refusal("stopped", "it was cancelled"))
     except (_OverError, StoppedError):
         return Said(refusal=Refusal("limit", f"this takes more than {format_time(limits.seconds * 1e9)} of CPU time",
                                     expected=f"something smaller: {limits.text}"))
@@ -157,11 +164,16 @@ def _limited(limits: Limits) -> Iterator[None]:
     def over(*_: object) -> None:
         raise _OverError
 
+    def cancelled(*_: object) -> None:
+        raise _CancelledError
+
     before = signal.signal(signal.SIGPROF, over)
+    signal.signal(signal.SIGUSR1, cancelled)
     signal.setitimer(signal.ITIMER_PROF, limits.seconds, AGAIN)
     try:
         yield
     finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
         resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))

@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import queue
+import signal
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -42,6 +43,12 @@ class Call:
             if self._worker is not None:
                 self._worker.kill()
 
+    def interrupt(self) -> None:
+        """Ask it to end: its worker stays, with its caches. One that is at work outside the engine may not end soon."""
+        with self._lock:
+            if self._worker is not None:
+                self._worker.interrupt()
+
     def given(self, worker: _Worker | None) -> None:
         """The worker that it has now."""
         with self._lock:
@@ -70,6 +77,11 @@ class _Worker:
                 return said
             if progress is not None:
                 progress(said.progress)
+
+    def interrupt(self) -> None:
+        """End its operation."""
+        if self.process.pid is not None and self.process.is_alive():
+            os.kill(self.process.pid, signal.SIGUSR1)
 
     def kill(self) -> None:
         """End it now."""
