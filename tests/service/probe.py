@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 from msgspec import Struct
 
 from astrarium.service.answer import Answer, Progress
 from astrarium.service.context import Context
+from astrarium.units import Rounded
 
 
 class Probe(Struct, frozen=True):
@@ -47,4 +49,7 @@ def probe(request: Probe, context: Context) -> Answer:
         "fork": os.fork, "library": lambda: ctypes.CDLL(path), "connect": lambda: socket.create_connection((path, 80)),
         "spin": _spin, "memory": lambda: bytearray(1 << 40), "bug": lambda: {}["bug"], "crash": lambda: os._exit(1),
         "print": lambda: os.write(1, b"not a message\n"), "sleep": lambda: _sleep(context), "pid": os.getpid}
+    if request.what == "odd":
+        found = {"text": Rounded("1 GB", 1e9, "byte"), "number": np.float64(0.5), "odd": path or 1j}
+        return Answer(title="odd", found=found)
     return Answer(title=str(tries[request.what]()))

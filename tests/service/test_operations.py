@@ -72,8 +72,8 @@ def test_faults_have_paths_and_nearest_names(workers: Workers) -> None:
 def test_a_difference_is_split(workers: Workers) -> None:
     answer = workers.call("explain", {"before": "a.yaml", "changes": {"network.dims[0].bandwidth": "100 GB/s",
                                                                       "collective.chunks": 4}})
-    parts = sum(each["contribution_ps"] for each in answer.found["changes"])
-    assert parts == answer.found["difference_ps"] == answer.numbers[1].value - answer.numbers[0].value
+    parts = sum(round(1000 * each["contribution_ns"]) for each in answer.found["changes"])
+    assert parts == round(1000 * answer.found["difference_ns"]) == answer.numbers[1].value - answer.numbers[0].value
     assert refused(workers, "explain", {"before": "a.yaml"}).path == "after"
 
 

@@ -41,6 +41,8 @@ def test_a_worker_goes_on_after_refusals(workers: Workers) -> None:
     assert refused(workers, "probe", {"what": "bug"}).kind == "bug"
     assert workers.call("probe", {"what": "print"}).title == "14"
     assert refused(workers, "probe", {"what": "memory"}).kind == "limit"
+    assert workers.call("probe", {"what": "odd", "path": "x"}).found == {"text": "1 GB", "number": 0.5, "odd": "x"}
+    assert refused(workers, "probe", {"what": "odd"}).kind == "bug"      # 1j is not plain data
     assert workers.call("probe", {"what": "pid"}).title == first
 
 

@@ -12,6 +12,7 @@ import time
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -69,9 +70,27 @@ def work(wire: Connection, folder: Folder, limits: Limits, operations: Mapping[s
                 known[asked.operation] = getattr(importlib.import_module(module), name)
             told = msgspec.structs.replace(context, tell=_Telling(wire))
             said = _answered(known[asked.operation], asked.request, told)
-            wire.send_bytes(msgspec.json.encode(said))
+            wire.send_bytes(_encoded(said))
             if said.refusal is not None and said.refusal.kind == "limit" and threading.active_count() > 1:
                 return      # a study goes on in a thread
+
+
+def _encoded(said: Said) -> bytes:
+    """A message as JSON; an answer that is not plain data is a bug of the operation."""
+    try:
+        return msgspec.json.encode(said, enc_hook=_plain)
+    except (TypeError, ValueError) as error:
+        return msgspec.json.encode(_bug(error))
+
+
+def _plain(value: Any) -> Any:
+    """A value as its built-in class: rounded texts, quantities, numbers of NumPy."""
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not plain data")
 
 
 def _prepare(folder: Folder, limits: Limits) -> None:
