@@ -23,7 +23,7 @@ choices:
 constraints: ["collective.chunks < 8 or network.dims[0].bandwidth > 100"]
 minimize: makespan
 """
-LIMITS = Limits(seconds=2.0, memory=2e9, designs=50, request=100_000, folder=10_000_000)
+LIMITS = Limits(seconds=20.0, memory=2e9, designs=50, request=100_000, folder=10_000_000)
 
 
 @pytest.fixture(scope="session")

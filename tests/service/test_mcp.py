@@ -47,7 +47,7 @@ def test_every_operation_is_a_tool(workers: Workers) -> None:
     async def work(client: Any) -> None:
         listed = {each.name: each for each in (await client.list_tools()).tools}
         assert set(OPERATIONS) <= set(listed)
-        assert "2 s of CPU time" in client.instructions
+        assert "20 s of CPU time" in client.instructions
         for name in OPERATIONS:
             schema = listed[name].input_schema
             assert (schema["type"], schema["additionalProperties"]) == ("object", False)
@@ -92,19 +92,21 @@ def test_progress_is_told_and_a_call_is_cancelled(workers: Workers) -> None:
     with_client(server_of(workers), work)
 
 
+@pytest.mark.exam
 def test_an_assistant_searches(workers: Workers) -> None:
     """Coordinate descent with the answers of the tools alone."""
     async def work(client: Any) -> None:
-        said = (await client.call_tool("search_start", {"space": "space.yaml", "study": "m.study"})).structured_content
+        start = await client.call_tool("search_start", {"space": "space.yaml", "study": "m.study"})
+        said = start.structured_content["found"]
         knobs = {each["name"]: each["values"] for each in said["space"]["knobs"]}
         best, value = said["trials"][0]["values"], said["trials"][0]["objectives"]["makespan"]
         for name, values in knobs.items():
             tries = [{**best, name: each} for each in values if each != best[name]]
             answer = (await client.call_tool("search_step", {"study": "m.study", "propose": tries})).structured_content
-            for trial in answer["trials"]:
+            for trial in answer["found"]["trials"]:
                 if trial["feasible"] and trial["objectives"]["makespan"] < value:
                     best, value = trial["values"], trial["objectives"]["makespan"]
-        report = (await client.call_tool("search_report", {"study": "m.study"})).structured_content
+        report = (await client.call_tool("search_report", {"study": "m.study"})).structured_content["found"]
         assert (value, best[KNOBS[1]], len(report["best"])) == (438500.0, "400 GB/s", 6)
 
     with_client(server_of(workers), work)
@@ -148,7 +150,7 @@ def test_a_thousand_trials_take_under_5_ms_of_our_time_each(tmp_path: Path) -> N
         for number in range(1000):
             asked = {"study": "m.study", "propose": [points[number % 4]]}
             said = (await client.call_tool("search_step", asked)).structured_content
-            assert said["trials"][0]["trial"] == number + 5
+            assert said["found"]["trials"][0]["trial"] == number + 5
             used += said["cpu_seconds"]
         ours = time.process_time() - begun
         print(f"{ours:.2f} ms a trial of client and server, {used:.2f} ms of the worker")

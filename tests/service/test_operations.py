@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.commands import Run
 from tests.service.test_workers import refused
 
 from astrarium.cost import FIGURES
-from astrarium.service.answer import Answer
+from astrarium.service.answer import Answer, Progress
 from astrarium.service.numbers import UNITS
 from astrarium.service.tools import tools
 from astrarium.service.workers import Workers
@@ -121,13 +122,13 @@ def test_a_study_step_by_step_and_resumed(workers: Workers) -> None:
 
 def test_a_study_of_another_kind_and_a_full_one(workers: Workers) -> None:
     asked = {"space": "space.yaml", "study": "r.study", "agent": "random", "trials": 6, "best": "r.yaml"}
-    answer = workers.call("search_agent", asked, key="study r.study")
+    answer = workers.call("search_agent", asked)
     assert (answer.found["ended"], answer.found["trials"], answer.files) == (True, 6, ("r.study", "r.yaml"))
-    said = refused(workers, "search_step", {"study": "r.study"}, key="study r.study")
+    said = refused(workers, "search_step", {"study": "r.study"})
     assert "agent random" in said.message
     assert refused(workers, "search_agent", {**asked, "trials": 51}).path == "trials"
     assert refused(workers, "search_agent", {**asked, "agent": "command:true"}).path == "agent"
-    other = refused(workers, "search_start", {"space": "space.yaml", "study": "r.study"}, key="study r.study")
+    other = refused(workers, "search_start", {"space": "space.yaml", "study": "r.study"})
     assert "another agent" in other.message
 
 
@@ -149,3 +150,40 @@ def test_every_figure_has_a_unit_and_every_field_a_description() -> None:
         assert len(tool.description) > 80
         for name, field in tool.schema["properties"].items():
             assert len(field.get("description", "")) > 10, (tool.name, name)
+
+
+@pytest.mark.exam
+def test_a_plan_s_lines_are_designs(workers: Workers, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"model": "gpt2-small", "device": "h100_sxm", "gpus": 4, "global_batch": 8, "top": 2, "fix": {"tp": [1, 2]}}
+    told = list[Progress]()
+    answer = workers.call("plan", asked, progress=told.append)
+    monkeypatch.chdir(folder)
+    said = json.loads(run(*shlex.split(answer.command)[1:], "--json").out)
+    assert [each["layout"] for each in answer.found["lines"]] == [each["layout"] for each in said["lines"]]
+    step = next(each.value for each in answer.numbers if each.name == "lines[1].step")
+    assert step == said["lines"][0]["step_ns"]
+    assert answer.files == ("gpt2-small-4xh100_sxm-1.yaml", "gpt2-small-4xh100_sxm-2.yaml")
+    again = workers.call("run", {"design": answer.files[0]})
+    assert again.numbers[0].value == round(1000 * step)
+    why = workers.call("explain", {"before": answer.files[0], "after": answer.files[1]})
+    assert why.numbers[0].value == again.numbers[0].value
+    assert refused(workers, "plan", {**asked, "ttft": "2s"}).path == "ttft"
+    assert refused(workers, "plan", {**asked, "device": "mine.toml"}).path == "device"
+    assert refused(workers, "plan", {**asked, "model": "/etc/config.json"}).path == "model"
+    assert refused(workers, "plan", {**asked, "network": "../net.yaml"}).path == "network"
+
+
+@pytest.mark.exam
+def test_a_plan_of_serving_is_served(workers: Workers, folder: Path, run: Run,
+                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"model": "gpt2-small", "device": "h100_sxm", "gpus": 1, "purpose": "serving", "prompt": 20, "output": 2,
+             "ttft": "1ms", "tpot": "1ms", "compute": "roofline", "collectives": "simulated", "stack": "none",
+             "fix": {"weights": ["fp8"]}, "top": 1}
+    files = workers.call("plan", asked).files
+    answer = workers.call("serve", {"serving": files[0], "changes": {"requests.rate": 5}})
+    monkeypatch.chdir(folder)
+    said = json.loads(run("serve", files[0], "--set", "requests.rate=5", "--json").out)
+    same = [name for name in said if name not in ("version", "notes") and name in answer.found]
+    assert len(same) > 10
+    assert [answer.found[name] for name in same] == [said[name] for name in same]
+    assert answer.command == f"astrarium serve {files[0]} --set requests.rate=5"

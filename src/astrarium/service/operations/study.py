@@ -74,7 +74,10 @@ def start(request: Start, context: Context) -> Answer:
     session = Session(msgspec.structs.replace(plan, starts=starts.points), path, context.limits)
     session.tell = _telling(context)
     state = _opened(session, context)
-    return _answer(request.study, session, state, opening=True, notes=starts.notes,
+    unset = [axis.name for axis in plan.space.axes if axis.otherwise is None and axis.when is None]
+    notes = [f"{', '.join(unset)}: without a value in the base (another field may give it), so trial 0 is the nearest "
+             "design of the space, not the base; run gives the base's figures"] if unset else []
+    return _answer(request.study, session, state, opening=True, notes=[*starts.notes, *notes],
                    history=len(state.messages) > 2 + len(starts.points))
 
 
