@@ -7,7 +7,6 @@ import importlib
 import os
 import signal
 import sys
-import threading
 import time
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -71,8 +70,6 @@ def work(wire: Connection, folder: Folder, limits: Limits, operations: Mapping[s
             told = msgspec.structs.replace(context, tell=_Telling(wire))
             said = _answered(known[asked.operation], asked.request, told)
             wire.send_bytes(_encoded(said))
-            if said.refusal is not None and said.refusal.kind == "limit" and threading.active_count() > 1:
-                return      # a study goes on in a thread
 
 
 def _encoded(said: Said) -> bytes:

@@ -79,10 +79,13 @@ def search(request: Search, context: Context) -> Answer:
                       notes=(f"{reached:,} of {request.trials:,} trials are stored: the CPU time of one call is used; "
                              "the same call goes on from there (search_report shows the best so far)",))
     from astrarium.report.tables.study import study_best, study_plain, study_tables
+    from astrarium.search.best import ranked
 
     if best and study.best is not None:
         dump_base(study.plan.space.design(study.best.point), request.best)
-    ten = study_best(study, path)
+    listed = study.top if len(study.plan.goal.objectives) == 1 else study.front[:len(study.top)]
+    ten = study_best(study, path) if time.process_time() < until else \
+        ranked(study.plan.space, study.plan.goal, listed, simulate=False)       # memory that runs again would need
     numbers = [Number(each, f"{each} of the best trial", value, "", f"{value:.6g}")
                for each, value in study.objectives().items()]
     return Answer(title=request.study, numbers=tuple(numbers), tables=tuple(study_tables(study, name, ten)),
