@@ -144,7 +144,7 @@ def test_a_file_starts_no_program_and_a_bundle_none_either(tmp_path: Path) -> No
     file = tmp_path / "space.yaml"
     for agent in ("'command:touch here'", "{agent: command, command: touch here}"):
         file.write_text(f"variables: {{a: [1, 2]}}\nminimize: a\nagent: {agent}\n")
-        with pytest.raises(InputError, match="starts a program, which a file may not"):
+        with pytest.raises(InputError, match="outside this process, which a file may not choose"):
             load_search(file)
     agent_, log = program(tmp_path)
     search(small_space(), "makespan", agent=agent_, trials=3, study=tmp_path / "kept.study")

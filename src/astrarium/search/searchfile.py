@@ -18,6 +18,7 @@ from astrarium.config.whole import write_whole
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
+from astrarium.search.agents.base import split_name
 from astrarium.search.goal import Case
 from astrarium.search.limits import NO_LIMITS, Limits, limits_of
 from astrarium.search.space import Space, space_plain
@@ -192,10 +193,11 @@ def _agent(value: Any) -> tuple[str | None, dict[str, Any]]:
 
 
 def _inside(name: str | None) -> str | None:
-    """The name of an agent of a file. Raises InputError for one that starts a program: a file is data."""
-    kind = "" if name is None else name.partition(":")[0]
+    """The name of an agent of a file. Raises InputError for one outside this process: a file is data."""
+    kind = "" if name is None else split_name(name)[0]
     if kind in registry.names("agent") and getattr(registry.load("agent", kind), "outside", False):
-        raise InputError("agent", f"{kind} starts a program, which a file may not", expected=f"--agent '{kind}:...'")
+        raise InputError("agent", f"{kind} is outside this process, which a file may not choose",
+                         expected="--agent of the command line")
     return name
 
 

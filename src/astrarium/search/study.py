@@ -284,8 +284,7 @@ class _Loop:
             self.agent.hear([self._told(trial) for trial in found])
 
     def _asked(self, count: int) -> list[Point]:
-        """The points of the next round, at most `count`. Those from outside are stored before they run, and asked for
-        once."""
+        """The points of the next round, at most `count`. Those from outside are asked for once, and stored first."""
         if not self.outside:
             return self.agent.ask(count)
         points = self.store.answer(self.round)

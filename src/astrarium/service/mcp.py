@@ -78,7 +78,7 @@ def _result(answer: Answer) -> types.CallToolResult:
     from mcp import types
 
     plain = {"numbers": {each.name: {"value": each.value, "unit": each.unit} for each in answer.numbers},
-             **answer.found, "notes": answer.notes, "files": answer.files, "command": answer.command,
+             "found": answer.found, "notes": answer.notes, "files": answer.files, "command": answer.command,
              "cpu_seconds": answer.seconds, "text": answer.text}
     return types.CallToolResult(content=[types.TextContent(type="text", text=answer.text)],
                                 structured_content=msgspec.to_builtins(plain))

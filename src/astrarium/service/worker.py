@@ -7,16 +7,17 @@ import importlib
 import os
 import signal
 import sys
-import threading
 import time
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from astrarium.errors import AstrariumError, InternalError, StoppedError
+from astrarium.registry import kinds
 from astrarium.service.answer import Answer, Progress, Refusal, RefusedError, misread, refusal
 from astrarium.service.context import Context
 from astrarium.service.folder import Folder
@@ -29,8 +30,7 @@ __all__ = ["Asked", "Said", "work"]
 GRACE = 5           # CPU seconds after which a worker that did not stop at its limit is killed by the system
 AGAIN = 1.0         # CPU seconds between two tries to stop it
 EVERY = 0.2         # seconds between two messages of progress
-BEGIN = ("numpy", "sqlite3", "multiprocessing.queues", "astrarium.simulate", "astrarium.planner", "astrarium.search",
-         "astrarium.serving", "astrarium.registry")      # imported before the first request
+BEGIN = ("numpy", "sqlite3", "multiprocessing.queues", "astrarium.simulate")      # imported before the first request
 FILES_MOST = 1 << 30        # bytes of a file that is written
 
 
@@ -69,9 +69,25 @@ def work(wire: Connection, folder: Folder, limits: Limits, operations: Mapping[s
                 known[asked.operation] = getattr(importlib.import_module(module), name)
             told = msgspec.structs.replace(context, tell=_Telling(wire))
             said = _answered(known[asked.operation], asked.request, told)
-            wire.send_bytes(msgspec.json.encode(said))
-            if said.refusal is not None and said.refusal.kind == "limit" and threading.active_count() > 1:
-                return      # a study goes on in a thread
+            wire.send_bytes(_encoded(said))
+
+
+def _encoded(said: Said) -> bytes:
+    """A message as JSON; an answer that is not plain data is a bug of the operation."""
+    try:
+        return msgspec.json.encode(said, enc_hook=_plain)
+    except (TypeError, ValueError) as error:
+        return msgspec.json.encode(_bug(error))
+
+
+def _plain(value: Any) -> Any:
+    """A value as its built-in class: rounded texts, quantities, numbers of NumPy."""
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not plain data")
 
 
 def _prepare(folder: Folder, limits: Limits) -> None:
@@ -84,6 +100,7 @@ def _prepare(folder: Folder, limits: Limits) -> None:
     sys.path[:] = [each for each in sys.path if each and not (os.path.realpath(each) + os.sep).startswith(inside)]
     for module in BEGIN:
         importlib.import_module(module)
+    kinds()      # plug-ins of the user, who started the server
     os.chdir(folder.root)
     if sys.platform != "win32":
         import resource

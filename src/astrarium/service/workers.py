@@ -199,7 +199,11 @@ class Workers:
         if not worker.lock.acquire(timeout=PATIENCE):
             raise RefusedError(Refusal("limit", f"{key} is busy", expected="another try later"))
         try:
-            return self._asked(worker, asked, progress, call)[0]
+            said = self._asked(worker, asked, progress, call)[0]
+            if said.refusal is not None and said.refusal.kind == "limit":
+                worker.kill()       # a thread of a study may still be at work
+                worker.close()
+            return said
         finally:
             worker.lock.release()
 

@@ -23,7 +23,7 @@ from astrarium.search.trial import Verdict
 
 __all__ = ["Agent", "AgentOptions", "Batch", "Closing", "Hearing", "InFlight", "Merit", "Merits", "Options",
            "PluginAgent", "Proof", "Prover", "Scale", "Scaled", "Told", "Values", "agent_options", "chosen_agent",
-           "needed", "one_objective", "started"]
+           "needed", "one_objective", "split_name", "started"]
 
 Values = tuple[float, ...]
 """The value of a point per objective, less is better; infinity for an infeasible point."""
@@ -112,11 +112,17 @@ class AgentOptions(Protocol):
 
 
 def agent_options(name: str, options: Mapping[str, Any] | None = None) -> AgentOptions:
-    """The options of an agent, by its name; `NAME:TEXT` sets the field that is called like the agent (a `command`).
-    Raises InputError for an unknown name or option."""
-    name, colon, text = name.partition(":")
+    """The options of an agent, by its name; `NAME:TEXT` sets the field that is called like the agent (a `command`, the
+    URL of `http`). Raises InputError for an unknown name or option."""
+    name, colon, text = split_name(name)
     own = {name: text} if colon else {}
     return cast(AgentOptions, decode(Options, {"agent": name, **own, **(options or {})}))
+
+
+def split_name(name: str) -> tuple[str, str, str]:
+    """NAME:TEXT at its colon; a URL of https is one of the agent `http`."""
+    kind, colon, text = name.partition(":")
+    return ("http", colon, f"https:{text}") if kind == "https" else (kind, colon, text)
 
 
 def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:

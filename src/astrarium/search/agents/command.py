@@ -16,13 +16,12 @@ import msgspec
 from astrarium.config import Knob
 from astrarium.errors import InputError
 from astrarium.search.agents.base import Agent, Batch, InFlight, Options
-from astrarium.search.agents.outside import Message, Outside, dialogue_of
+from astrarium.search.agents.outside import LONGEST, Message, Outside, dialogue_of
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
 __all__ = ["Command"]
 
-LONGEST = 1 << 24       # bytes of an answer
 READ = 1 << 16
 FAREWELL = 1.0          # seconds in which a program may end by itself
 WHO = "agent command"

@@ -13,9 +13,10 @@ from astrarium.search.evaluate import Judge
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
-__all__ = ["QUESTIONS", "Assistant", "Channel", "Message", "Outside", "dialogue_of"]
+__all__ = ["LONGEST", "QUESTIONS", "Assistant", "Channel", "Message", "Outside", "dialogue_of"]
 
-QUESTIONS = 100     # explanations before one proposal
+LONGEST = 1 << 24       # bytes of an answer
+QUESTIONS = 100         # explanations before one proposal
 
 Message = Mapping[str, Any]
 

@@ -31,7 +31,7 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
                                        examples=[["peak_memory <= memory.capacity"]])] = []
     agent: Annotated[str, Meta(description="Name of the algorithm; default: the file's, else the usual one.")] = ""
     trials: Annotated[int, Meta(ge=1, description="Trials of the study in the end, stored ones included.")] = 200
-    seed: Annotated[int, Meta(ge=0)] = 0
+    seed: Annotated[int, Meta(ge=0, description="Seed of the algorithm.")] = 0
     best: Annotated[str, Meta(description="Save the best design under this name.", examples=["best.yaml"])] = ""
 
 
@@ -79,10 +79,13 @@ def search(request: Search, context: Context) -> Answer:
                       notes=(f"{reached:,} of {request.trials:,} trials are stored: the CPU time of one call is used; "
                              "the same call goes on from there (search_report shows the best so far)",))
     from astrarium.report.tables.study import study_best, study_plain, study_tables
+    from astrarium.search.best import ranked
 
     if best and study.best is not None:
         dump_base(study.plan.space.design(study.best.point), request.best)
-    ten = study_best(study, path)
+    listed = study.top if len(study.plan.goal.objectives) == 1 else study.front[:len(study.top)]
+    ten = study_best(study, path) if time.process_time() < until else \
+        ranked(study.plan.space, study.plan.goal, listed, simulate=False)       # memory that runs again would need
     numbers = [Number(each, f"{each} of the best trial", value, "", f"{value:.6g}")
                for each, value in study.objectives().items()]
     return Answer(title=request.study, numbers=tuple(numbers), tables=tuple(study_tables(study, name, ten)),

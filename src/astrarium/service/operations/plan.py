@@ -38,7 +38,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     gpus: Annotated[Positive | None, Meta(
         description="Number of devices. Left out: all that `budget` and `power` allow, or for serving as few as serve "
                     "`rate`.", examples=[1024])] = None
-    purpose: Literal["training", "serving"] = "training"
+    purpose: Annotated[Literal["training", "serving"], Meta(description="What to plan.")] = "training"
     objective: Annotated[Literal["time", "cost", "energy", "carbon"], Meta(
         description="Rank by the time of a step, or by money, energy or CO2 of 10^12 tokens.")] = "time"
     budget: Annotated[str | None, Meta(description="Limit of all purchases.", examples=["$60M"])] = None
@@ -60,6 +60,12 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
                     "device's usual host and fabric.", examples=["nvlink4,infiniband_ndr"])] = None
     stack: Annotated[str | None, Meta(description="Software of catalog('stack'), or 'none'; default: a current one."
                                       )] = None
+    compute: Annotated[str | None, Meta(description="Compute model of catalog('compute'); default: measured kernels if "
+                                                    "there are any.")] = None
+    collectives: Annotated[Literal["measured", "simulated"] | None, Meta(
+        description="Source of the times of collectives; default: measured if the network has rows.")] = None
+    lift: Annotated[list[str], Meta(description="Rules to lift that leave out layouts; an answer lists them.",
+                                    examples=[["host"]])] = []
     precision: Annotated[Literal["bf16", "fp16", "fp8"] | None, Meta(description="Of training.")] = None
     top: Annotated[int, Meta(ge=1, le=50, description="Number of layouts.")] = 5
     save: Annotated[str, Meta(description="Begin of the names of saved designs; default: from model and device.")] = ""
@@ -100,9 +106,10 @@ def _training(request: Plan, model: str, devices: Sequence[str], prefix: str, co
                               f"{state.device}: {state.simulated:,} of {state.layouts:,} layouts simulated{best}"))
 
     found = plan_training(model, devices, request.gpus, seq=request.seq, global_batch=request.global_batch,
-                          network=request.network, stack=request.stack, top=request.top, fixed=request.fix or None,
-                          limit=CPU, progress=tell, objective=request.objective, budget=request.budget,
-                          power=request.power, **settings)
+                          network=request.network, compute=request.compute, collectives=request.collectives,
+                          stack=request.stack, top=request.top, fixed=request.fix or None, lift=request.lift, limit=CPU,
+                          progress=tell, objective=request.objective, budget=request.budget, power=request.power,
+                          **settings)
     numbers = [number for place, line in enumerate(found.lines, 1) for number in _line_numbers(place, line)]
     files = tuple(context.save(line.design, f"{prefix}-{place}.yaml") for place, line in enumerate(found.lines, 1)) \
         if context.folder.writable else ()
@@ -139,7 +146,8 @@ def _serving(request: Plan, model: str, devices: Sequence[str], prefix: str, con
 
     found = plan_serving(model, devices, gpus=request.gpus, rate=request.rate, prompt=request.prompt,
                          output=request.output, ttft=request.ttft, tpot=request.tpot, network=request.network,
-                         stack=request.stack, top=request.top, fixed=request.fix or None, objective=request.objective,
+                         stack=request.stack, top=request.top, fixed=request.fix or None, lift=request.lift,
+                         compute=request.compute, collectives=request.collectives, objective=request.objective,
                          progress=tell)
     files: list[str] = []
     if context.folder.writable:
@@ -161,11 +169,12 @@ def _command(request: Plan, model: str) -> str:
     """The command line of a plan."""
     words = [model, "--device", request.device]
     for name in ("gpus", "budget", "power", "global_batch", "seq", "prompt", "output", "rate", "network", "stack",
-                 "precision", "ttft", "tpot"):
+                 "compute", "collectives", "precision", "ttft", "tpot"):
         value = getattr(request, name)
         if value not in (None, ""):
             words += [f"--{name.replace('_', '-')}", str(value)]
     words += ["--for", "serving"] if request.purpose == "serving" else []
     words += ["--objective", request.objective] if request.objective != "time" else []
+    words += ["--lift", ",".join(request.lift)] if request.lift else []
     words += sets({part: ",".join(map(str, values)) for part, values in request.fix.items()}, "--fix")
     return command("plan", words, [] if request.top == 5 else ["--top", str(request.top)])

@@ -74,7 +74,11 @@ def start(request: Start, context: Context) -> Answer:
     session = Session(msgspec.structs.replace(plan, starts=starts.points), path, context.limits)
     session.tell = _telling(context)
     state = _opened(session, context)
-    return _answer(request.study, session, state, opening=True, notes=starts.notes)
+    unset = [axis.name for axis in plan.space.axes if axis.otherwise is None and axis.when is None]
+    notes = [f"{', '.join(unset)}: without a value in the base (another field may give it), so trial 0 is the nearest "
+             "design of the space, not the base; run gives the base's figures"] if unset else []
+    return _answer(request.study, session, state, opening=True, notes=[*starts.notes, *notes],
+                   history=len(state.messages) > 2 + len(starts.points))
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,7 +107,7 @@ def step(request: Step, context: Context) -> Answer:
         from astrarium.service.session import State
 
         state = State((), session.ended)
-    return _answer(request.study, session, state)
+    return _answer(request.study, session, state, history=not (request.propose or request.explain))
 
 
 def key_of(operation: str, request: Mapping[str, Any]) -> str:
@@ -163,7 +167,7 @@ def _telling(context: Context) -> Any:
     return tell
 
 
-def _answer(name: str, session: Session, state: State, *, opening: bool = False,
+def _answer(name: str, session: Session, state: State, *, history: bool, opening: bool = False,
             notes: Sequence[str] = ()) -> Answer:
     """What was said, as messages and as tables."""
     trials = [each for each in state.messages if each["type"] == "trial"]
@@ -171,7 +175,7 @@ def _answer(name: str, session: Session, state: State, *, opening: bool = False,
     found: dict[str, Any] = {"study": name, "ended": state.ended}
     if opening:
         found["space"] = session.opening
-    if len(trials) > session.plan.agent.batch or not (trials or others):
+    if history:
         found["history"] = _history(session)
         trials = []
     found |= {"trials": trials, **({"refused": others[0]} if others and others[0]["type"] == "refused" else {}),
