@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from astrarium.report.plot.colours import DARK, LIGHT
+from astrarium.report.plot.colours import DARK, LIGHT, ROLES
 from astrarium.report.plot.frame import ROW, TALL, above, span_of
 from astrarium.report.plot.plot import Axis, Column, Layer, Plot
 from astrarium.report.plot.quantities import LADDERS, axis_unit, ticks
@@ -16,6 +16,8 @@ __all__ = ["SCHEMA", "vega", "vega_config"]
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 NAMED = 6.6         # px of a letter in a legend
 Spec = dict[str, Any]
+HALO: Mapping[str, Any] = {"fill": {"expr": "paper"}, "stroke": {"expr": "paper"}, "strokeWidth": 3,
+                           "strokeJoin": "round"}        # under letters that lie over lines
 
 
 def vega(plot: Plot, width: float | None = None, *, dark: bool = False) -> Spec:
@@ -30,7 +32,7 @@ def vega(plot: Plot, width: float | None = None, *, dark: bool = False) -> Spec:
     high = rows * (TALL if above(plot.y) else ROW) if rows else plot.height
     layers = [each for number, layer in enumerate(plot.layers) for each in _layers(plot, layer, number, width)]
     if plot.y.order and above(plot.y):
-        layers += [_names(plot, style) for style in ("halo", "fill-ink")]
+        layers += [_names(plot, HALO), _names(plot, {"color": {"expr": "ink"}})]
     return {"$schema": SCHEMA, "description": f"{plot.title}. {plot.sentence}",
             "width": "container" if width is None else width, "height": high,
             "autosize": {"type": "fit-x", "contains": "padding"}, "config": vega_config(dark=dark), "layer": layers,
@@ -46,9 +48,7 @@ def vega_config(*, dark: bool = False) -> Spec:
                      "titleFontSize": 12, "titleFontWeight": "normal"},
             "legend": {"labelColor": colour["ink"], "labelFontSize": 12, "symbolOpacity": 1, "title": None},
             "text": {"color": colour["ink"], "fontSize": 12},
-            "style": {f"{kind}-{role}": {name: colour[role]} for role in ("ink", "muted", "limit")
-                      for kind, name in (("line", "stroke"), ("fill", "fill"))}
-            | {"halo": {"fill": colour["paper"], "stroke": colour["paper"], "strokeWidth": 3, "strokeJoin": "round"}}}
+            "params": [{"name": role, "value": colour[role]} for role in ROLES]}
 
 
 def _layers(plot: Plot, layer: Layer, number: int, width: float | None) -> Iterator[Spec]:
@@ -63,7 +63,7 @@ def _layers(plot: Plot, layer: Layer, number: int, width: float | None) -> Itera
         own["encoding"]["tooltip"] = [{"field": f"h{place}", "type": "nominal", "title": title}
                                       for place, (title, _) in enumerate(hovers)]
     if layer.mark == "text":
-        yield own | {"mark": own["mark"] | {"style": "halo"}}
+        yield own | {"mark": {**own["mark"], **HALO}}
     first = not any(each.columns for each in plot.layers[:number])
     params = []
     if "colour" in layer.columns and not any("colour" in each.columns for each in plot.layers[:number]) \
@@ -140,10 +140,7 @@ def _mark(plot: Plot, layer: Layer) -> Spec:
     if "opacity" not in layer.columns and layer.opacity < 1:
         found["opacity"] = layer.opacity
     if "colour" not in layer.columns:
-        if layer.colour in LIGHT:
-            found["style"] = f"{'line' if layer.mark in ('line', 'rule') else 'fill'}-{layer.colour}"
-        else:
-            found["color"] = layer.colour
+        found["color"] = {"expr": layer.colour} if layer.colour in ROLES else layer.colour
     if layer.mark == "point":
         found |= {"filled": True, "size": layer.size or 50, "shape": layer.shape}
     if layer.mark in ("line", "rule"):
@@ -234,10 +231,9 @@ def _axis(axis: Axis, low: float, high: float, channel: str) -> Spec:
                     "labelExpr": f"format(datum.value / {factor!r}, ',.4~r')"}
 
 
-def _names(plot: Plot, style: str) -> Spec:
+def _names(plot: Plot, paint: Mapping[str, Any]) -> Spec:
     """Names of categories above their rows."""
     return {"data": {"values": [{"y": name} for name in plot.y.order]},
-            "mark": {"type": "text", "align": "left", "baseline": "middle", "yOffset": -10, "limit": 700,
-                     "style": style},
+            "mark": {"type": "text", "align": "left", "baseline": "middle", "yOffset": -10, "limit": 700, **paint},
             "encoding": {"y": _place(plot, "y", plot.y) | {"field": "y"}, "x": {"value": 0},
                          "text": {"field": "y", "type": "nominal"}}}

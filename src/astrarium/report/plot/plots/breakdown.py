@@ -55,7 +55,7 @@ def _ranks(result: Result) -> list[Row]:
         raise InputError("breakdown", "the run takes no time" if result.recorded else "no node times were recorded",
                          expected="a run that records its nodes (simulate(design), not simulate_many)")
     rows, first, count = np.unique(np.asarray(result.outcome.row), return_index=True, return_counts=True)
-    found = []
+    found: list[Row] = []
     for rank, row, ranks in sorted(zip(first.tolist(), rows.tolist(), count.tolist())):
         spent = {words: float(getattr(result.ranks, name)[row]) / 1000 for name, words in PARTS}
         spent["idle"] += float(result.ranks.idle[row]) / 1000

@@ -18,7 +18,7 @@ from astrarium.units import format_time
 __all__ = ["INTERVALS", "LOADS", "intervals", "loads"]
 
 MARGIN = 0.04       # of the axis, at both ends
-KINDS = {"best": ("diamond", 90.0, "#4477aa"), "ties with the best": ("circle", 60.0, "#4477aa"),
+KINDS = {"best": ("diamond", 90.0, PALETTE[2]), "ties with the best": ("circle", 60.0, PALETTE[0]),
          "worse than the best": ("square", 50.0, PALETTE[5]), "no interval": ("circle", 60.0, "#999999")}
 
 

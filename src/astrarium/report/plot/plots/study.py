@@ -45,8 +45,9 @@ def pareto(answer: Study | Searched) -> Plot:
     Raises:
         InputError: of fewer than two objectives, or where no trial met every requirement.
     """
+    cloud: Sequence[Sequence[float]] = ()
     if isinstance(answer, Study):
-        goal, space, front, cloud = answer.plan.goal, answer.plan.space, answer.front, ()
+        goal, space, front = answer.plan.goal, answer.plan.space, answer.front
     else:
         report = _report(answer)
         goal, space, front, cloud = report.goal, report.space, report.front, report.cloud
@@ -62,15 +63,15 @@ def pareto(answer: Study | Searched) -> Plot:
         every = _placed(goal, cloud) | {"colour": Column("", ["trials"] * len(cloud))}
         layers.insert(0, Layer("point", every, size=25, opacity=0.45))
     values = [[float(value) for layer in layers for value in layer.columns[name].values] for name in ("x", "y")]
-    axes = [Axis(name, quantity_of(name), log=_logarithmic(each), zero=False, low=_rim(each, -1), high=_rim(each, 1))
-            for name, each in zip((first, second), values)]
+    x, y = (Axis(name, quantity_of(name), log=_logarithmic(each), zero=False, low=_rim(each, -1), high=_rim(each, 1))
+            for name, each in zip((first, second), values))
     best = [min(each, key=lambda pair: (-1 if goal.objectives[place].maximize else 1) * pair) for place, each
             in enumerate(values)]
     return Plot("Pareto front", f"{len(front):,} designs that no other beats in every objective"
                 + (f", and {len(cloud):,} trials" if cloud else "")
                 + f"; best {first} {rounded(best[0], quantity_of(first))}, best {second} "
                 f"{rounded(best[1], quantity_of(second))}.",
-                tuple(layers), *axes, {"Pareto front": PALETTE[1], **({"trials": PALETTE[0]} if cloud else {})},
+                tuple(layers), x, y, {"Pareto front": PALETTE[1], **({"trials": PALETTE[0]} if cloud else {})},
                 zoom=True, height=360)
 
 
@@ -99,7 +100,7 @@ def _rim(values: Sequence[float], side: int) -> float:
     if _logarithmic(values):
         return high * (high / low) ** 0.04 if side > 0 else low / (high / low) ** 0.04
     margin = 0.04 * (high - low or abs(high) or 1.0)
-    return high + margin if side > 0 else max(low - margin, 0.0 if low >= 0 else -math.inf)
+    return high + margin if side > 0 else low - margin if low < 0 else max(low - margin, 0.0)
 
 
 def coordinates(answer: Searched) -> Plot:
