@@ -1,5 +1,5 @@
-"""What all HTML pages share: one file that loads nothing, with a header that says what ran, tables that sort and
-filter, bars, legends, rows of pictures."""
+"""What all HTML pages share: one file that loads nothing, with a header that says what ran, and tables that sort and
+filter."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import base64
 import html
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from astrarium.report.pages.about import About
-from astrarium.report.svg.charts import Mark, sign
 from astrarium.report.tables.table import Table
 from astrarium.units import Rounded
 from astrarium.version import version
 
-__all__ = ["Download", "bar", "escape", "key", "note", "page", "row", "section", "shell", "signs", "table",
-           "table_of", "wide", "with_command"]
+__all__ = ["Download", "escape", "note", "page", "section", "shell", "table", "table_of", "wide", "with_command"]
 
 _COMMAND = "<!--the command-->"         # of `page`, where `with_command` puts the command line
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -144,33 +142,3 @@ def wide(chart: str) -> str:
 def note(text: str) -> str:
     """A remark in grey."""
     return f'<p class="note">{escape(text)}</p>'
-
-
-def key(names: Mapping[str, str], colours: Mapping[str, str]) -> str:
-    """A legend of colours: name -> words, name -> colour."""
-    return '<p class="key">' + "".join(f'<span><i style="background:{colours[name]}"></i>{escape(text)}</span>'
-                                       for name, text in names.items()) + "</p>"
-
-
-def signs(words: Mapping[str, Mark]) -> str:
-    """A legend of shapes: words -> mark."""
-    return '<p class="key">' + "".join(f"<span>{sign(mark)}{escape(text)}</span>"
-                                       for text, mark in words.items()) + "</p>"
-
-
-def row(name: str, words: str, picture: str, beside: bool = False) -> str:
-    """A line of text (`name`, then `words` in grey) with a picture under it. `beside`: on wide pages the picture stands
-    right of the text."""
-    said = f'<p>{escape(name)}<span class="what">{escape(words)}</span></p>' if name else "<p></p>"
-    return f'<div class="strip{" beside" if beside else ""}">{said}{picture}</div>'
-
-
-def bar(name: str, right: str, parts: Mapping[str, float], whole: float, colours: Mapping[str, str],
-        words: Mapping[str, str] | None = None, mark: float | None = None) -> str:
-    """Parts beside each other, as wide as their share of `whole`; a red line at `mark`."""
-    pieces = "".join(f'<i style="width:{100 * value / whole:.3f}%;background:{colours[part]}" '
-                     f'title="{escape((words or {}).get(part, part))}"></i>'
-                     for part, value in parts.items() if value > 0)
-    line = "" if mark is None or mark > whole else f'<b style="left:{100 * mark / whole:.3f}%"></b>'
-    return (f'<div class="row"><div class="name"><span>{escape(name)}</span><span>{escape(right)}</span></div>'
-            f'<div class="bar">{pieces}{line}</div></div>')
