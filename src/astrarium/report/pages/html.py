@@ -7,7 +7,7 @@ import base64
 import html
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -16,7 +16,8 @@ from astrarium.report.tables.table import Table
 from astrarium.units import Rounded
 from astrarium.version import version
 
-__all__ = ["Download", "escape", "note", "page", "section", "shell", "table", "table_of", "wide", "with_command"]
+__all__ = ["Download", "bar", "escape", "key", "named", "note", "page", "section", "shell", "table",
+           "table_of", "wide", "with_command"]
 
 _COMMAND = "<!--the command-->"         # of `page`, where `with_command` puts the command line
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -40,6 +41,12 @@ class Download(Struct, frozen=True):
 def escape(value: object) -> str:
     """Text as HTML shows it."""
     return html.escape(str(value))
+
+
+def named(title: str) -> str:
+    """A printed title (`folder/a.yaml`, `folder/a.yaml: what runs`) without the folder."""
+    path, colon, words = title.partition(": ")
+    return os.path.basename(path) + colon + words
 
 
 def shell(name: str) -> str:
@@ -142,3 +149,19 @@ def wide(chart: str) -> str:
 def note(text: str) -> str:
     """A remark in grey."""
     return f'<p class="note">{escape(text)}</p>'
+
+
+def key(names: Mapping[str, str], colours: Mapping[str, str]) -> str:
+    """A legend of colours: name -> words, name -> colour."""
+    return '<p class="key">' + "".join(f'<span><i style="background:{colours[name]}"></i>{escape(text)}</span>'
+                                       for name, text in names.items()) + "</p>"
+
+
+def bar(name: str, right: str, parts: Mapping[str, float], whole: float, colours: Mapping[str, str],
+        words: Mapping[str, str] | None = None) -> str:
+    """Parts in a line, as wide as their share of `whole`."""
+    pieces = "".join(f'<i style="width:{100 * value / whole:.3f}%;background:{colours[part]}" '
+                     f'title="{escape((words or {}).get(part, part))}"></i>'
+                     for part, value in parts.items() if value > 0)
+    return (f'<div class="row"><div class="name"><span>{escape(name)}</span><span>{escape(right)}</span></div>'
+            f'<div class="bar">{pieces}</div></div>')
