@@ -265,6 +265,9 @@ BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
                          "A plan of serving: engines, their intervals, loads, latencies."),
         "report": ("astrarium.report.pages.study:PAGE", "Searches: best designs, why, Pareto front, convergence."),
         "validate": ("astrarium.report.pages.validation:PAGE", "Measured rows against predictions, errors by source."),
+        "runs": ("astrarium.report.pages.tables:RUNS", "Several runs side by side."),
+        "explain": ("astrarium.report.pages.tables:EXPLAIN", "Why two designs differ: by knob, as a waterfall."),
+        "calibrate": ("astrarium.report.pages.tables:CALIBRATE", "A calibration: rows, and errors before and after."),
         "trace": ("astrarium.report.pages.trace:PAGE", "One trace: nodes by kind, times as recorded."),
     },
     "plot": {
