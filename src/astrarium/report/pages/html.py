@@ -55,10 +55,11 @@ def page(title: str, lead: str, parts: Iterable[str], about: About | None = None
     text, links = _named("\n".join(parts))
     style, script = shell("shell.css"), f"<script>{shell('shell.js')}</script>"
     if '<figure class="plot">' in text:
-        from astrarium.report.pages.figures import interactive
+        from astrarium.report.pages.figures import with_vega
         from astrarium.report.plot.svg import plot_style
 
-        style, script = style + plot_style(), script + interactive()
+        text, vega = with_vega(text)
+        style, script = style + plot_style(), script + vega
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width='
             f'device-width,initial-scale=1"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
             f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
