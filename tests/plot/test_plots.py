@@ -55,7 +55,8 @@ def test_both_renderers_draw_every_mark(name):
         assert any([{name: row.get(name) for name in layer.columns} for row in drawn["data"]["values"]] == rows
                    for drawn in spec["layer"])
     bars = sum(len(layer.columns["x"].values) for layer in plot.layers if layer.mark == "bar")
-    assert len(text.findall(".//{*}rect")) >= bars
+    paths = "".join(each.get("d", "") for each in text.iter("{http://www.w3.org/2000/svg}path"))
+    assert len(text.findall(".//{*}rect")) + len(re.findall(r"v[\d.]+h-", paths)) >= bars
     assert spec["config"] == vega_config()
     assert vega(plot, dark=True) == spec | {"config": vega_config(dark=True)}
     assert vega_config(dark=True) != vega_config()
@@ -91,8 +92,8 @@ def test_refusals_say_what_to_do():
 
 
 def test_more_than_most_marks_are_joined(monkeypatch):
-    monkeypatch.setattr("astrarium.report.plot.plots.pipeline.MOST", 8)
-    monkeypatch.setattr("astrarium.report.plot.plots.critical_path.MOST", 5)
+    monkeypatch.setattr("astrarium.report.plot.plots.pipeline.SPANS", 8)
+    monkeypatch.setattr("astrarium.report.plot.plots.critical_path.SPANS", 5)
     run, whole = _run(), _plots()
     for name, plot in (("pipeline", ar.plot.pipeline(run.result, run.design)),
                        ("critical_path", ar.plot.critical_path(run.result))):
@@ -153,3 +154,16 @@ def test_the_picture_needs_the_extra(monkeypatch, tmp_path):
     with pytest.raises(ar.InputError, match=r"a PNG needs vl-convert; expected .*pages"):
         _plots()["breakdown"].save(str(tmp_path / "a.png"))
     assert not list(Path(tmp_path).iterdir())
+
+
+def test_notebooks_show_answers():
+    run = _run()
+    for text, words in ((run.result._repr_html_(), "Parts of the time"),
+                        (run.design._repr_html_(), "Memory when it is fullest")):
+        root = ET.fromstring(f"<div>{text}</div>")
+        assert words in text
+        assert root.find(".//table") is not None
+        assert len(text) < 60_000
+    assert str(run.result.makespan) in run.result._repr_html_()
+    collective = ar.replace(run.design, "workload", ar.SingleCollective(op="all_reduce", payload="1 MB"))
+    assert "<svg" not in collective._repr_html_()       # no tensors: tables alone

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from astrarium.report.pages.roofline import kernel_sums, roofline_part
 from tests.commands import PlugIn, Run
 
 import astrarium as ar
@@ -16,7 +17,6 @@ from astrarium.planner.timeline import units_of
 from astrarium.report.pages import stages as stages_html
 from astrarium.report.pages.html import bar, note, page, table
 from astrarium.report.pages.page import Page, ShownRun
-from astrarium.report.pages.roofline import kernel_sums, roofline_part
 from astrarium.report.pages.run import run_page
 from astrarium.report.svg.charts import against, over_time
 from astrarium.units import format_time

@@ -13,7 +13,7 @@ from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.design_notes import design_notes
 from astrarium.cli.imports import say_imports
 from astrarium.cli.kernel_notes import kernel_notes
-from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.cli.pages import page_flags, page_for, write_page, written
 
 if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
@@ -201,7 +201,7 @@ def _print(design: Design, result: Result, options: argparse.Namespace, more: di
 
     title = options.design or options.trace
     tables = (figure_table(more["figures"], more.get("training", {}), within), interval_table(within, result))
-    if page is not None:
+    if written(options):
         from astrarium.report.pages.page import ShownRun
 
         write_page(page, options, ShownRun(design, result, title, tables))
