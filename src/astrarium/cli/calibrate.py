@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from glob import glob
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, seconds
+from astrarium.cli.json_output import json_text
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.errors import InputError
 from astrarium.units import Bandwidth, FlopRate
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         figures = {name: {"rows": found.counts[name], "before": before, "after": after}
                    for name, (before, after) in errors.items()}
-        said = json.dumps(figures | recorded, indent=1) + "\n"
+        said = json_text("calibrate", {"classes": figures, **recorded})
         if options.out is None:
             text = said
         else:
@@ -182,7 +182,7 @@ def _fabric(options: argparse.Namespace, page: Page | None) -> int:
         from astrarium.report.tables.calibration import error_table
 
         _page(options, page, [error_table(errors)], (), text)
-    said = json.dumps(errors, indent=1) + "\n"
+    said = json_text("calibrate fabric", {"median_errors": errors})
     if options.json and options.out is not None:
         sys.stdout.write(said)
     _write(options.out, said if options.json and options.out is None else text)
@@ -220,10 +220,10 @@ def _engine(options: argparse.Namespace, page: Page | None) -> int:
             note(f"mean {name} is predicted too long without any host time: no constant makes it shorter (compute, "
                  "memory and network of the design, or the log's units)")
     if options.json:
-        figures = {"overhead_us": found.overhead, "stream_offset_ms": found.offset} | {
-            f"{name}_mean_{when}_ms": getattr(getattr(found, when), name)
+        figures = {"overhead_ns": found.overhead * 1e3, "stream_offset_ns": found.offset * 1e6} | {
+            f"{name}_mean_{when}_ns": getattr(getattr(found, when), name) * 1e6
             for name in ("tpot", "ttft") for when in ("measured", "before", "after")}
-        _write(options.out, json.dumps(figures, indent=1) + "\n")
+        _write(options.out, json_text("calibrate serving", figures))
         return 0
     _write(options.out, policy)
     return 0

@@ -185,6 +185,7 @@ BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
                      "Bayesian optimisation with Gaussian processes (the default)."),
         "nsga2": ("astrarium.search.agents.nsga2:Nsga2", "NSGA-II for several objectives (pymoo; extra: search)."),
         "command": ("astrarium.search.agents.command:Command", "A program of yours, asked in lines of JSON."),
+        "assistant": ("astrarium.search.agents.outside:Assistant", "An assistant, by the tools of `astrarium mcp`."),
         "ppo": ("astrarium.search.agents.ppo:Ppo", "Proximal policy optimisation (Stable-Baselines3; extra: rl)."),
     },
     "figure": {

@@ -25,10 +25,15 @@ def figure(plot: Plot, half: bool = True) -> str:
     """A plot under its title, with its sentence. `half`: two of them share the width of a large screen."""
     spec = vega(plot)
     text = _json({name: spec[name] for name in spec if name not in ("$schema", "config")})
-    picture = (f'<figure class="plot"><div class="still broad">{svg(plot, BROAD)}</div>'
-               f'<div class="still narrow">{svg(plot, NARROW)}</div><script type="application/json">{text}</script>'
+    picture = (f'<figure class="plot"><div class="still broad">{_inline(plot, BROAD)}</div>'
+               f'<div class="still narrow">{_inline(plot, NARROW)}</div><script type="application/json">{text}</script>'
                "</figure>")
     return section(plot.title, picture, note(plot.sentence), half=half)
+
+
+def _inline(plot: Plot, width: float) -> str:
+    """The static picture; HTML needs no namespace."""
+    return svg(plot, width).replace(' xmlns="http://www.w3.org/2000/svg"', "", 1)
 
 
 def figures(verb: str, answer: object, without: Collection[str] = ()) -> Iterator[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from astrarium.design import Design
 from astrarium.report.pages.about import about
 from astrarium.report.pages.figures import figures
-from astrarium.report.pages.html import note, page, section, table, table_of, wide
+from astrarium.report.pages.html import named, note, page, section, table, table_of, wide
 from astrarium.report.pages.page import Page, ShownRun
 from astrarium.report.plot.plots.roofline import kernel_sums
 from astrarium.report.tables.summary import summary_tables
@@ -21,13 +20,13 @@ __all__ = ["PAGE", "run_page", "run_parts"]
 def run_page(found: ShownRun) -> str:
     """The page."""
     ranks = len(found.result.outcome.row)
-    return page(os.path.basename(found.title), f"{ranks:,} ranks, {format_time(found.result.makespan)}. All figures "
+    return page(named(found.title), f"{ranks:,} ranks, {format_time(found.result.makespan)}. All figures "
                 "are simulated.", run_parts(found), about(found.design))
 
 
 def run_parts(found: ShownRun) -> Iterator[str]:
     """The parts of the page: times, plots, the other tables."""
-    first, *rest = summary_tables(found.result, f"Times and memory of {os.path.basename(found.title)}", *found.tables)
+    first, *rest = summary_tables(found.result, f"Times and memory of {named(found.title)}", *found.tables)
     yield table_of(first)
     yield from figures("run", found)
     yield from fabric_part(found.design)

@@ -3,14 +3,13 @@ queue and cache over time, and some requests from arrival to answer."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from astrarium.report.pages.about import About
 from astrarium.report.pages.figures import figures
-from astrarium.report.pages.html import note, page, section, table_of
+from astrarium.report.pages.html import named, note, page, section, table_of
 from astrarium.report.pages.page import Page
 from astrarium.report.tables.table import Table
 from astrarium.serving import Served
@@ -35,7 +34,7 @@ def serving_page(shown: ShownServing) -> str:
     lead = (f"{len(served.finish):,} requests on {served.npus:,} NPUs, {servers}; {served.how}. "
             "All figures are simulated.")
     notes = [section("Notes", *map(note, shown.notes))] if shown.notes else []
-    return page(os.path.basename(shown.title), lead, [
+    return page(named(shown.title), lead, [
         *map(table_of, shown.tables), *figures("serve", shown), *notes],
         shown.about)
 

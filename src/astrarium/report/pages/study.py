@@ -97,9 +97,10 @@ def _why(report: StudyReport) -> Iterator[str]:
     if report.model is None:
         yield section("Which knobs matter", note(report.model_problem), half=True)
     else:
-        yield section("Model of the importances", note(
-            f"R² of the model {report.model.r2:.3f}, relative error {report.model.relative_error:.1%}. The trials are "
-            "those that agents chose, not a uniform sample."), half=True)
+        yield section("Importance of knobs", table(("knob", "importance"), [(name, f"{share:.3f}") for name, share in
+                                                                            report.importances], "<>", "Importances"),
+                      note(f"R² of the model {report.model.r2:.3f}, relative error {report.model.relative_error:.1%}. "
+                           "The trials are those that agents chose, not a uniform sample."), half=True)
     if report.sobol is None and report.sobol_problem:
         yield section("Sobol indices", note(report.sobol_problem), half=True)
     if report.sensitivities:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 from astrarium.report.pages.figures import figures
-from astrarium.report.pages.html import page, table_of
+from astrarium.report.pages.html import named, page, table_of
 from astrarium.report.pages.page import Page, ShownTrace
 
 __all__ = ["PAGE"]
 
 
 def _shown(found: ShownTrace) -> str:
-    return page(os.path.basename(found.title), "Times are those that the trace recorded.",
+    return page(named(found.title), "Times are those that the trace recorded.",
                 (*map(table_of, found.tables), *figures("trace", found)))
 
 
