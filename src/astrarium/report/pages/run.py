@@ -29,17 +29,19 @@ def run_parts(found: ShownRun) -> Iterator[str]:
     first, *rest = summary_tables(found.result, f"Times and memory of {named(found.title)}", *found.tables)
     yield table_of(first)
     yield from figures("run", found)
-    yield from fabric_part(found.design)
+    yield from fabric_part(found.design, found.result)
     yield from kernel_part(found.result)
     yield from map(table_of, rest)
 
 
-def fabric_part(design: Design) -> Iterator[str]:
-    """The picture of a design's fabric."""
+def fabric_part(design: Design, result: Result) -> Iterator[str]:
+    """The picture of a design's fabric, whose links are the redder the longer they are busy."""
     if design.network.fabric is not None:
-        from astrarium.report.tables.show_fabric import fabric_picture, shown_fabric
+        from astrarium.report.tables.show_fabric import busy_links, fabric_picture, shown_fabric
 
-        yield section("The fabric", wide(fabric_picture(shown_fabric(design.network.fabric))))
+        busy = busy_links(result)
+        yield section("The fabric", wide(fabric_picture(shown_fabric(design.network.fabric), busy)),
+                      note("Links: the busy share of the busiest one of each name; red: the busiest.") if busy else "")
 
 
 def kernel_part(result: Result) -> Iterator[str]:
