@@ -21,14 +21,14 @@ BROAD, NARROW = 720, 340        # px of the static picture, and of the one on a 
 _SPEC = re.compile(r'<script type="application/json">(.*?)</script>')
 
 
-def figure(plot: Plot, half: bool = True) -> str:
-    """A plot under its title, with its sentence. `half`: two of them share the width of a large screen."""
+def figure(plot: Plot, of: str = "") -> str:
+    """A plot under its title, before which it says whose it is (`of`), and over its sentence."""
     spec = vega(plot)
     text = _json({name: spec[name] for name in spec if name not in ("$schema", "config")})
     picture = (f'<figure class="plot"><div class="still broad">{_inline(plot, BROAD)}</div>'
                f'<div class="still narrow">{_inline(plot, NARROW)}</div><script type="application/json">{text}</script>'
                "</figure>")
-    return section(plot.title, picture, note(plot.sentence), half=half)
+    return section(of + plot.title, picture, note(plot.sentence), half=True)
 
 
 def _inline(plot: Plot, width: float) -> str:
@@ -36,9 +36,9 @@ def _inline(plot: Plot, width: float) -> str:
     return svg(plot, width).replace(' xmlns="http://www.w3.org/2000/svg"', "", 1)
 
 
-def figures(verb: str, answer: object, without: Collection[str] = ()) -> Iterator[str]:
-    """Every plot that the answer of a verb has, but those named."""
-    return (figure(plot) for name, plot in plots_of(verb, answer) if name not in without)
+def figures(verb: str, answer: object, without: Collection[str] = (), of: str = "") -> Iterator[str]:
+    """Every plot that the answer of a verb has, but those named; each title begins with `of`."""
+    return (figure(plot, of) for name, plot in plots_of(verb, answer) if name not in without)
 
 
 def with_vega(text: str) -> tuple[str, str]:

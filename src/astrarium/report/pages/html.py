@@ -21,6 +21,7 @@ __all__ = ["Download", "bar", "escape", "key", "named", "note", "page", "section
 
 _COMMAND = "<!--the command-->"         # of `page`, where `with_command` puts the command line
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_LOWER = re.compile(r"[a-z]+( |,|:|$)")       # a title of words, not of a file or field
 _SECTION = re.compile(r"<section( class=half)?><h2>(.*?)</h2>")
 
 
@@ -79,7 +80,7 @@ def _named(text: str) -> tuple[str, str]:
     links: list[str] = []
 
     def name(found: re.Match[str]) -> str:
-        links.append(f'<a href="#part{len(links)}">{re.split(r" [(]|[,:] ", found[2])[0]}</a>')
+        links.append(f'<a href="#part{len(links)}">{re.split(r" [(]|, ", found[2])[0]}</a>')
         return f'<section id="part{len(links) - 1}"{found[1] or ""}><h2>{found[2]}</h2>'
 
     text = _SECTION.sub(name, text)
@@ -137,6 +138,7 @@ def _cell(side: str, cell: object) -> str:
 def table_of(printed: Table, sort: bool = True, half: bool = False) -> str:
     """A printed table under its title; lines of the title after the first are a remark."""
     title, _, more = printed.title.partition("\n")
+    title = title[:1].upper() + title[1:] if _LOWER.match(title) else title
     rows = table(printed.head, printed.rows, printed.align, title, sort) if printed.rows else ""
     return section(title, note(more) if more else "", rows, half=half) if title else f"<section>{rows}</section>"
 

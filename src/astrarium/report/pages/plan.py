@@ -66,9 +66,8 @@ def _layouts(found: Shortlist) -> Iterator[str]:
 
 def _line(name: str, line: Line) -> Iterator[str]:
     """The plots of one line's run: pipeline, memory, kernels."""
-    shown = ShownRun(line.design, simulate(line.design, kept=Kept()), f"{name}: {line.label}")
-    yield f"<h2>{escape(shown.title)}</h2>"
-    yield from figures("run", shown, without=("critical_path", "links", "traffic", "busbw"))
+    shown = ShownRun(line.design, simulate(line.design, kept=Kept()), name)
+    yield from figures("run", shown, without=("critical_path", "links", "traffic", "busbw"), of=f"{name}: ")
 
 
 PAGE = Page("plan", plan_page)

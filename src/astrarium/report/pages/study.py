@@ -31,7 +31,7 @@ def study_page(report: StudyReport) -> str:
         "; --recheck simulates the best designs on another network model, and one knob at a time around the best."))
     facts = {"space": f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"}
     best = space.design(report.best[0][1].point) if report.best else space.base
-    return page(title, lead, (*_best(report), *_front(report), *figures("report", report), *_why(report),
+    return page(title, lead, (*_best(report), *figures("report", report), *_front(report), *_why(report),
                               _summary(report)), about_base(best, "best.yaml", **facts))
 
 
@@ -53,7 +53,7 @@ def _best(report: StudyReport) -> Iterator[str]:
     rechecked = ["contention", "ratio"] if report.rechecks else []
     rows = [_row(report, place, study, trial, knobs) for place, (study, trial) in enumerate(report.best)]
     around = ["80 %", "ties with 1"] if any(report.intervals.spans()) else []
-    parts = [table(["", "agent", "seed", "trial", *names, *around, *rechecked, *map(_short, knobs), "design"], rows,
+    parts = [table(["", "design", "agent", "seed", "trial", *names, *around, *rechecked, *map(_short, knobs)], rows,
                    title="Best designs")]
     parts += [note(f"Interval: {report.intervals.words}.")] if report.intervals.words else []
     same = [axis.name for axis in report.space.axes if axis.name not in knobs]
@@ -79,7 +79,7 @@ def _design(report: StudyReport, trial: Trial) -> Download | str:
 
 def _row(report: StudyReport, place: int, study: StoredStudy, trial: Trial, knobs: Sequence[str]) -> list[Any]:
     values = report.space.values(trial.point)
-    found: list[Any] = [place + 1, study.plan.agent_name, study.plan.seed, trial.number]
+    found: list[Any] = [place + 1, _design(report, trial), study.plan.agent_name, study.plan.seed, trial.number]
     found += [shown(each.name, value) for each, value in zip(report.goal.objectives, trial.verdict.values or ())]
     around = report.intervals.spans()
     found += [around[place], "yes" if report.intervals.ties[place] else ""] if any(around) else []
@@ -89,7 +89,7 @@ def _row(report: StudyReport, place: int, study: StoredStudy, trial: Trial, knob
             found += ["refused", again.problem[:80]]
         else:
             found += [shown(report.goal.objectives[0].name, again.other), f"{again.other / value_of(trial):.3f}"]
-    return [*found, *(values.get(name, "-") for name in knobs), _design(report, trial)]
+    return [*found, *(values.get(name, "-") for name in knobs)]
 
 
 def _why(report: StudyReport) -> Iterator[str]:
@@ -119,12 +119,12 @@ def _front(report: StudyReport) -> Iterator[str]:
     names = [each.name for each in objectives]
     listed = report.front[:FRONT]
     knobs = [axis.name for axis in report.space.axes if _varies(report, listed, axis.name)]
-    rows = [(trial.number, *map(shown, names, trial.verdict.values or ()),
-             *(values.get(name, "-") for name in knobs), _design(report, trial))
+    rows = [(trial.number, _design(report, trial), *map(shown, names, trial.verdict.values or ()),
+             *(values.get(name, "-") for name in knobs))
             for trial in listed for values in [report.space.values(trial.point)]]
     more = note(f"The first {FRONT} of {len(report.front):,} are listed.") if len(report.front) > FRONT else ""
-    yield section(f"Pareto front ({len(report.front)} designs)",
-                  table(["trial", *names, *map(_short, knobs), "design"], rows, ">" * (2 + len(names) + len(knobs)),
+    yield section(f"Designs of the Pareto front ({len(report.front)})",
+                  table(["trial", "design", *names, *map(_short, knobs)], rows, ">" * (2 + len(names) + len(knobs)),
                         "Pareto front"), more)
 
 

@@ -63,7 +63,7 @@ def _layers(plot: Plot, layer: Layer, number: int, width: float | None) -> Itera
         own["encoding"]["tooltip"] = [{"field": f"h{place}", "type": "nominal", "title": title}
                                       for place, (title, _) in enumerate(hovers)]
     if layer.mark == "text":
-        yield own | {"mark": {**own["mark"], **HALO}}
+        yield own | {"mark": {**{name: own["mark"][name] for name in own["mark"] if name != "color"}, **HALO}}
     first = not any(each.columns for each in plot.layers[:number])
     params = []
     if "colour" in layer.columns and not any("colour" in each.columns for each in plot.layers[:number]) \
@@ -206,10 +206,10 @@ def _place(plot: Plot, channel: str, axis: Axis) -> Spec:
         look: Spec | None = {"title": None, "grid": False, "domain": False, "ticks": False, "labelLimit": 220} \
             if shown else None
         return {"type": "nominal", "sort": list(axis.order), "axis": look,
-                "scale": {"domain": list(axis.order), "paddingInner": 0, "paddingOuter": 0}}
+                "scale": {"type": "band", "domain": list(axis.order), "paddingInner": 0, "paddingOuter": 0}}
     low, high = span_of(plot, channel)
-    scale: Spec = {"domain": [low, high], "nice": False, "zero": False}
-    return {"type": "quantitative", "scale": scale | ({"type": "log"} if axis.log else {}),
+    scale: Spec = {"domain": [low, high], "nice": False}
+    return {"type": "quantitative", "scale": scale | ({"type": "log"} if axis.log else {"zero": False}),
             "axis": _axis(axis, low, high, channel) if axis.shown else None}
 
 
