@@ -96,10 +96,10 @@ def test_a_point_of_the_front_has_its_design(opened: Open, tmp_path: Path) -> No
 
 def test_wide_tables_scroll_by_keyboard(opened: Open) -> None:
     page = opened("run", width=400).page
-    table = "[aria-label^=collectives]"
+    table = "[aria-label^=Collectives]"
     tab_to(page, table)
     page.keyboard.press("ArrowRight")
-    until(page, "document.querySelector(\"[aria-label^=collectives]\").scrollLeft > 0")
+    until(page, "document.querySelector(\"[aria-label^=Collectives]\").scrollLeft > 0")
 
 
 def test_the_command_is_copied(opened: Open) -> None:

@@ -19,7 +19,7 @@ from astrarium.cli.trace import SUB_VERBS
 MODES = {
     "check design": "check design.yaml", "check traces": "check et/w", "check program": "check p.xml",
     "run": "run one.yaml", "run traces": "run design.yaml", "run trace alone": "run --trace et/w.*.et",
-    "run overlap": "run overlap.yaml", "run jobs": "run jobs.yaml",
+    "run overlap": "run overlap.yaml", "run jobs": "run jobs.yaml", "run several": "run one.yaml other.yaml",
     "serve": "serve serving.yaml",
     "serve find": "serve serving.yaml --find rate --slo tpot_p99=1s",
     "search": "search space.yaml --trials 4", "search count": "search space.yaml --count",
@@ -163,7 +163,7 @@ def answer(said: Said, folder: Path, before: set[Path]) -> tuple[str, dict[str, 
 
 
 DEAR = {"plan", "plan from", "plan serving", "report", "report csv", "report export", "search again", "run", "run jobs",
-        "list", "check program", "explain", "explain compat", "trace convert", "trace anonymise",
+        "run several", "list", "check program", "explain", "explain compat", "trace convert", "trace anonymise",
         "trace collective kernel"}
 """Modes that only the exam tries: a second of CPU and more, or like another."""
 

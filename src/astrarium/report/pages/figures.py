@@ -8,6 +8,7 @@ import gzip
 import json
 import re
 from collections.abc import Collection, Iterator
+from importlib import import_module
 
 from astrarium.report.pages.html import note, section, shell
 from astrarium.report.plot.find import plots_of
@@ -18,6 +19,7 @@ from astrarium.report.plot.vega import vega, vega_config
 __all__ = ["figure", "figures", "with_vega"]
 
 BROAD, NARROW = 720, 340        # px of the static picture, and of the one on a phone
+HEAVY = 25_000                  # letters of a picture that a page holds only once
 _SPEC = re.compile(r'<script type="application/json">(.*?)</script>')
 
 
@@ -25,9 +27,10 @@ def figure(plot: Plot, of: str = "") -> str:
     """A plot under its title, before which it says whose it is (`of`), and over its sentence."""
     spec = vega(plot)
     text = _json({name: spec[name] for name in spec if name not in ("$schema", "config")})
-    picture = (f'<figure class="plot"><div class="still broad">{_inline(plot, BROAD)}</div>'
-               f'<div class="still narrow">{_inline(plot, NARROW)}</div><script type="application/json">{text}</script>'
-               "</figure>")
+    broad, narrow = _inline(plot, BROAD), _inline(plot, NARROW)
+    still = f'<div class="still">{broad}</div>' if len(narrow) > HEAVY else (
+        f'<div class="still broad">{broad}</div><div class="still narrow">{narrow}</div>')
+    picture = f'<figure class="plot">{still}<script type="application/json">{text}</script></figure>'
     return section(of + plot.title, picture, note(plot.sentence), half=True)
 
 
@@ -47,10 +50,10 @@ def with_vega(text: str) -> tuple[str, str]:
     specs = _SPEC.findall(text)
     text = _SPEC.sub("", text)
     try:
-        from vl_convert import javascript_bundle
+        bundle = import_module("vl_convert").javascript_bundle()
     except ImportError:
         return text, ""
-    plain = (f'{{"vega":{_json(javascript_bundle())},"light":{_json(vega_config())},'
+    plain = (f'{{"vega":{_json(bundle)},"light":{_json(vega_config())},'
              f'"dark":{_json(vega_config(dark=True))},"plots":[{",".join(specs)}]}}')
     packed = base64.b64encode(gzip.compress(plain.encode(), mtime=0)).decode()
     return text, f'<script type="text/plain" id="plots">{packed}</script><script>{shell("interactive.js")}</script>'

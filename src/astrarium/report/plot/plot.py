@@ -79,6 +79,7 @@ class Axis(Struct, frozen=True):
         labels: value -> text of a tick, in place of the ticks that a renderer chooses.
         shown: whether ticks, grid and title are drawn.
         tall: whether names of categories stand above their rows, which long ones do anyway.
+        row: px of the row of a category; 0: as its name needs.
     """
 
     title: str = ""
@@ -91,6 +92,7 @@ class Axis(Struct, frozen=True):
     labels: Mapping[float, str] = field(default_factory=dict)
     shown: bool = True
     tall: bool = False
+    row: int = 0
 
 
 class Plot(Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from astrarium.report.plot.colours import DARK, LIGHT, ROLES
-from astrarium.report.plot.frame import ROW, TALL, above, span_of
+from astrarium.report.plot.frame import ROW, TALL, above, row_height, span_of
 from astrarium.report.plot.plot import Axis, Column, Layer, Plot
 from astrarium.report.plot.quantities import LADDERS, axis_unit, ticks
 
@@ -29,7 +29,7 @@ def vega(plot: Plot, width: float | None = None, *, dark: bool = False) -> Spec:
         dark: whether `config` is that of a dark page.
     """
     rows = len(plot.y.order)
-    high = rows * (TALL if above(plot.y) else ROW) if rows else plot.height
+    high = rows * row_height(plot.y) if rows else plot.height
     layers = [each for number, layer in enumerate(plot.layers) for each in _layers(plot, layer, number, width)]
     if plot.y.order and above(plot.y):
         layers += [_names(plot, HALO), _names(plot, {"color": {"expr": "ink"}})]
@@ -55,7 +55,7 @@ def _layers(plot: Plot, layer: Layer, number: int, width: float | None) -> Itera
     """The layer; of a line also points that are seen when pointed at."""
     if not layer.columns or not _length(layer):
         return
-    own: Spec = {"data": {"values": list(_data(layer))}, "mark": _mark(plot, layer),
+    own: Spec = {"data": {"values": list(_data(layer)), "name": f"layer{number}"}, "mark": _mark(plot, layer),
                  "encoding": _encoding(plot, layer, width)}
     hovers = list(_hovers(layer))
     if hovers:
@@ -76,7 +76,7 @@ def _layers(plot: Plot, layer: Layer, number: int, width: float | None) -> Itera
             "translate": f"[pointerdown{shift}, window:pointerup] > window:pointermove!"}})
     yield own | ({"params": params} if params else {})
     if layer.mark == "line" and hovers:
-        yield own | {"mark": {"type": "point", "opacity": 0, "size": 90},
+        yield own | {"data": {"name": f"layer{number}"}, "mark": {"type": "point", "opacity": 0, "size": 90},
                      "encoding": {name: own["encoding"][name] for name in ("x", "y", "tooltip")}}
 
 

@@ -29,14 +29,14 @@ def pipeline(result: Result, design: Design) -> Plot:
         design: a design whose workload is a `Transformer`.
 
     Raises:
-        InputError: of another workload, of a run without node times or with more than 400,000 compute nodes.
+        InputError: of another workload, of a run without node times or with more than 2,000,000 compute nodes.
     """
     workload = design.workload
     if not isinstance(workload, Transformer):
         raise InputError("pipeline", f"the workload is a {type(workload).__name__}", expected="a Transformer")
     units = units_of(result, workload) if result.recorded and result.makespan_ps else ()
     if not units:
-        raise InputError("pipeline", "the run has no node times, or more than 400,000 compute nodes",
+        raise InputError("pipeline", "the run has no node times, or more than 2,000,000 compute nodes",
                          expected="simulate(design) of fewer NPUs or micro-batches")
     drawn = units[:SHOWN]
     each = -(-sum(map(len, drawn)) // SPANS)

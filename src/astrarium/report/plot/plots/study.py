@@ -142,7 +142,7 @@ def coordinates(answer: Searched) -> Plot:
                 "stronger." + (f" {held} knobs with one value are left out." if held else ""),
                 (_uprights(axes), Layer("line", columns, size=1.5), texts),
                 Axis("", "count", low=-0.06, high=1.06, shown=False),
-                Axis(order=tuple(axis.name for axis in axes), tall=True),
+                Axis(order=tuple(axis.name for axis in axes), tall=True, row=58),
                 groups if strong < len(chosen) else {best: PALETTE[1]})
 
 
