@@ -11,7 +11,7 @@ from astrarium.errors import InternalError
 
 __all__ = ["CHANNELS", "MOST", "SPANS", "Axis", "Column", "Layer", "Mark", "Plot", "Values"]
 
-Mark = Literal["bar", "rect", "line", "area", "point", "rule", "text"]
+Mark = Literal["bar", "line", "area", "point", "rule", "text"]
 Values = Sequence[float] | Sequence[str]
 CHANNELS = ("x", "x2", "y", "y2", "colour", "text", "opacity", "detail")
 MOST = 5_000        # marks of a layer; a plot's function bins or samples what is more, and its sentence says so
@@ -33,9 +33,9 @@ class Layer(Struct, frozen=True):
     Columns named like a channel (CHANNELS) place and paint the marks; all others are hover text alone.
 
     Args:
-        mark: bar (x to x2 within the band of y), rect (x to x2, y to y2), line and area (a path per colour and
-            `detail`, in the order of the rows; an area from y to y2), point, rule (without y: upright, without x:
-            level; with x and x2: from one to the other), text.
+        mark: bar (x to x2 within the row of y), line and area (a path per colour and `detail`, in the order of the
+            rows; an area from y to y2), point, rule (without y: upright, without x: level; with x and x2: from one to
+            the other), text.
         columns: channel or name -> its values.
         colour: of all marks, without a column of that name: a colour (`#4477aa`) or a role: ink, muted, limit.
         opacity: of all marks, 0 to 1, without a column of that name.

@@ -135,8 +135,7 @@ def _laddered(value: str, quantity: str, form: str = ".4~g") -> str:
 
 
 def _mark(plot: Plot, layer: Layer) -> Spec:
-    kind = "bar" if layer.mark == "rect" and not (plot.x.order and plot.y.order) else layer.mark
-    found: Spec = {"type": kind, "clip": bool(plot.zoom)}
+    found: Spec = {"type": layer.mark, "clip": bool(plot.zoom)}
     if "opacity" not in layer.columns and layer.opacity < 1:
         found["opacity"] = layer.opacity
     if "colour" not in layer.columns:
