@@ -52,7 +52,7 @@ def test_both_renderers_draw_every_mark(name):
     for layer in plot.layers:
         assert len(next(iter(layer.columns.values())).values) <= MOST
         rows = [dict(zip(layer.columns, row)) for row in zip(*(each.values for each in layer.columns.values()))]
-        assert any([{name: row.get(name) for name in layer.columns} for row in drawn["data"]["values"]] == rows
+        assert any([{name: row.get(name) for name in layer.columns} for row in drawn["data"].get("values", ())] == rows
                    for drawn in spec["layer"])
     bars = sum(len(layer.columns["x"].values) for layer in plot.layers if layer.mark == "bar")
     paths = "".join(each.get("d", "") for each in text.iter("{http://www.w3.org/2000/svg}path"))
