@@ -14,13 +14,13 @@ from astrarium.report.pages.html import (
     note,
     page,
     section,
-    shell,
     table,
     table_of,
     with_command,
 )
+from astrarium.report.pages.vega import shell
 from astrarium.report.tables.table import Table
-from astrarium.units import format_money, format_time
+from astrarium.units import format_bytes, format_time
 
 HOSTILE = "</p></title><script>alert('&\"')</script>"
 
@@ -76,9 +76,9 @@ def test_columns_stand_at_their_side() -> None:
 
 
 def test_cells_know_their_exact_value() -> None:
-    text = table(["", "time", "price"], [["a", format_time(1234567.25), format_money(55e6)]] * 2)
+    text = table(["", "time", "price"], [["a", format_time(1234567.25), format_bytes(55e6)]] * 2)
     assert '<td class="l" data-v="1234567.25" title="1,234,567.25 ns">1.235 ms</td>' in text
-    assert '<td class="r" data-v="55000000" title="$55,000,000">$55M</td>' in text
+    assert '<td class="r" data-v="55000000" title="55,000,000 B">55 MB</td>' in text
     assert "data-sort" in text
     assert "data-sort" not in table(["a"], [["b"], ["c"]], sort=False)
 
@@ -93,6 +93,6 @@ def test_a_cell_that_is_a_file() -> None:
 def test_sections_are_linked_and_named_apart() -> None:
     text = page("t", "l", [section("Same (so)", "x"), section("Same (so)", "y", half=True), section("Other: z")])
     assert re.findall(r'<a href="#(part\d)">(.*?)</a>', text) == [
-        ("part0", "Same"), ("part1", "Same"), ("part2", "Other")]
+        ("part0", "Same"), ("part1", "Same"), ("part2", "Other: z")]
     assert re.findall(r'<section id="(part\d)"', text) == ["part0", "part1", "part2"]
     assert "<nav" not in page("t", "l", [section("one")])

@@ -3,30 +3,25 @@ written."""
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
-import re
 from collections.abc import Collection, Iterator
-from importlib import import_module
 
-from astrarium.report.pages.html import note, section, shell
+from astrarium.report.pages.html import note, section
+from astrarium.report.pages.vega import script_json
 from astrarium.report.plot.find import plots_of
 from astrarium.report.plot.plot import Plot
 from astrarium.report.plot.svg import svg
-from astrarium.report.plot.vega import vega, vega_config
+from astrarium.report.plot.vega import vega
 
-__all__ = ["figure", "figures", "with_vega"]
+__all__ = ["figure", "figures"]
 
 BROAD, NARROW = 720, 340        # px of the static picture, and of the one on a phone
 HEAVY = 25_000                  # letters of a picture that a page holds only once
-_SPEC = re.compile(r'<script type="application/json">(.*?)</script>')
 
 
 def figure(plot: Plot, of: str = "") -> str:
     """A plot under its title, before which it says whose it is (`of`), and over its sentence."""
     spec = vega(plot)
-    text = _json({name: spec[name] for name in spec if name not in ("$schema", "config")})
+    text = script_json({name: spec[name] for name in spec if name not in ("$schema", "config")})
     broad, narrow = _inline(plot, BROAD), _inline(plot, NARROW)
     still = f'<div class="still">{broad}</div>' if len(narrow) > HEAVY else (
         f'<div class="still broad">{broad}</div><div class="still narrow">{narrow}</div>')
@@ -42,23 +37,3 @@ def _inline(plot: Plot, width: float) -> str:
 def figures(verb: str, answer: object, without: Collection[str] = (), of: str = "") -> Iterator[str]:
     """Every plot that the answer of a verb has, but those named; each title begins with `of`."""
     return (figure(plot, of) for name, plot in plots_of(verb, answer) if name not in without)
-
-
-def with_vega(text: str) -> tuple[str, str]:
-    """The text of a page without the specifications of its plots, and a script that has these and Vega, packed; none
-    without the extra `pages`, which holds Vega."""
-    specs = _SPEC.findall(text)
-    text = _SPEC.sub("", text)
-    try:
-        bundle = import_module("vl_convert").javascript_bundle()
-    except ImportError:
-        return text, ""
-    plain = (f'{{"vega":{_json(bundle)},"light":{_json(vega_config())},'
-             f'"dark":{_json(vega_config(dark=True))},"plots":[{",".join(specs)}]}}')
-    packed = base64.b64encode(gzip.compress(plain.encode(), mtime=0)).decode()
-    return text, f'<script type="text/plain" id="plots">{packed}</script><script>{shell("interactive.js")}</script>'
-
-
-def _json(plain: object) -> str:
-    """JSON in which no text looks like a tag."""
-    return json.dumps(plain, separators=(",", ":")).replace("<", "\\u003c")

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from astrarium.report.pages.about import About
+from astrarium.report.pages.vega import shell
 from astrarium.report.tables.table import Table
 from astrarium.units import Rounded
 from astrarium.version import version
 
-__all__ = ["Download", "bar", "escape", "key", "named", "note", "page", "section", "shell", "table",
+__all__ = ["Download", "bar", "escape", "key", "named", "note", "page", "section", "table",
            "table_of", "wide", "with_command"]
 
 _COMMAND = "<!--the command-->"         # of `page`, where `with_command` puts the command line
@@ -50,18 +51,12 @@ def named(title: str) -> str:
     return os.path.basename(path) + colon + words
 
 
-def shell(name: str) -> str:
-    """The text of `shell.css` or `shell.js`, which every page carries."""
-    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as stream:
-        return stream.read()
-
-
 def page(title: str, lead: str, parts: Iterable[str], about: About | None = None) -> str:
     """The whole file: `title` and `lead` are text, `parts` HTML; `about`: what its header says below them."""
     text, links = _named("\n".join(parts))
     style, script = shell("shell.css"), f"<script>{shell('shell.js')}</script>"
     if '<figure class="plot">' in text:
-        from astrarium.report.pages.figures import with_vega
+        from astrarium.report.pages.vega import with_vega
         from astrarium.report.plot.svg import plot_style
 
         text, vega = with_vega(text)
