@@ -98,7 +98,7 @@ def _rim(values: Sequence[float], side: int) -> float:
     """An end of an axis, a little beyond the values."""
     low, high = min(values), max(values)
     if _logarithmic(values):
-        return high * (high / low) ** 0.04 if side > 0 else low / (high / low) ** 0.04
+        return float(high * (high / low) ** 0.04 if side > 0 else low / (high / low) ** 0.04)
     margin = 0.04 * (high - low or abs(high) or 1.0)
     return high + margin if side > 0 else low - margin if low < 0 else max(low - margin, 0.0)
 
