@@ -19,6 +19,7 @@ from astrarium.report.tables.study_data import study_report
 from astrarium.search.limits import NO_LIMITS
 from astrarium.search.study import Progress, search
 from astrarium.search.studyfile import load_study
+from astrarium.service.web.answers.pictures import pictures
 
 __all__ = ["search_found"]
 
@@ -50,7 +51,7 @@ def search_found(asked: dict[str, Any], folder: str, say: Say) -> dict[str, Any]
     report = study_report([load_study(study)])
     with write_whole(os.path.join(folder, "page.html")) as stream:
         stream.write(study_page(report).encode())
-    return {"html": links + "".join(map(table_of, report_tables(report))), "page": True}
+    return {"html": links + pictures("report", report) + "".join(map(table_of, report_tables(report))), "page": True}
 
 
 class _Progress:
