@@ -57,5 +57,6 @@ def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
 def several_plain(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """What `--json` prints: a row per design."""
     return [{"design": run.name, "makespan_ns": run.result.makespan_ps / 1000,
-             "parts_ns": {name: ps / 1000 for name, ps in run.parts.items()}, "peak_memory_bytes": run.result.peak_memory, "figures": run.figures}
+             "parts_ns": {name: ps / 1000 for name, ps in run.parts.items()},
+             "peak_memory_bytes": run.result.peak_memory, "figures": run.figures}
             for run in runs]
