@@ -23,7 +23,7 @@ __all__ = ["Download", "bar", "escape", "key", "named", "note", "page", "section
 _COMMAND = "<!--the command-->"         # of `page`, where `with_command` puts the command line
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _LOWER = re.compile(r"[a-z]+( |,|:|$)")       # a title of words, not of a file or field
-_SECTION = re.compile(r"<section( class=half)?><h2>(.*?)</h2>")
+_SECTION = re.compile(r'<section( class="half")?><h2>(.*?)</h2>')
 
 
 class Download(Struct, frozen=True):
@@ -91,13 +91,14 @@ def _header(about: About) -> str:
 
 def with_command(text: str, command: str) -> str:
     """A page with the command line that writes it again."""
-    shown = (f'<div class="command"><span>To repeat:</span><pre data-copy>{escape(command)}</pre></div>')
+    shown = (f'<div class="command"><span>To repeat:</span><pre data-copy="">{escape(command)}</pre></div>')
     return text.replace(_COMMAND, shown, 1)
 
 
 def section(title: str, *parts: str, half: bool = False) -> str:
     """Parts under a heading that the page links to. `half`: two of them share the width of a large screen."""
-    return f'<section{" class=half" if half else ""}><h2>{escape(title)}</h2>\n' + "\n".join(parts) + "</section>"
+    kind = ' class="half"' if half else ""
+    return f"<section{kind}><h2>{escape(title)}</h2>\n" + "\n".join(parts) + "</section>"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], align: str = "", title: str = "",
@@ -116,7 +117,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], align: str = ""
                     for side, each in zip(sides, head))
     lines = ["".join(map(_cell, sides, row)) for row in rows]
     text = "".join(f"<tr>{line}</tr>" for line in lines)
-    sorts = " data-sort" if sort and head and len(lines) > 1 else ""
+    sorts = ' data-sort=""' if sort and head and len(lines) > 1 else ""
     return (f'<div class="wide" role="region" tabindex="0" aria-label="{escape(title or "table")}"><table{sorts}>'
             + (f"<thead><tr>{cells}</tr></thead>" if head else "") + f"<tbody>{text}</tbody></table></div>")
 
