@@ -15,7 +15,7 @@ NAV = (("/", "Start"), ("/files", "Files"), ("/jobs", "Jobs"), ("/compare", "Com
 def static(name: str) -> bytes:
     """A file of `static/`, or the style or script of pages, which views share."""
     if name.startswith("page."):
-        from astrarium.report.pages.html import shell as shared
+        from astrarium.report.pages.vega import shell as shared
         from astrarium.report.plot.svg import plot_style
 
         return (shared("shell.css") + plot_style() if name == "page.css" else shared("shell.js")).encode()
