@@ -22,8 +22,9 @@ def test_the_figure_is_current_and_on_its_page(figure: Any, root: Path) -> None:
 
 
 def test_it_shows_queues_thresholds_and_pauses(figure: Any) -> None:
-    groups = [each for each in ET.fromstring(figure.draw(pure=True)).iter() if each.tag.endswith("}g")]
-    words = {(each.text or "").strip() for group in groups for each in group if each.tag.endswith("text")}
+    drawn = ET.fromstring(figure.draw(pure=True))
+    groups = list(drawn.iter("{http://www.w3.org/2000/svg}g"))
+    words = {(each.text or "").strip() for each in drawn.iter("{http://www.w3.org/2000/svg}text")}
     assert {"marks begin", "all are marked", "leaf.0.asic.0 -> host.0.xpu.0"} <= words
     lines = [each for each in groups if each.get("stroke-width") == "1.5" and each.get("stroke-linejoin")]
     assert sum(map(len, lines)) == 6
