@@ -11,7 +11,7 @@ __all__ = ["LADDERS", "axis_unit", "exact", "quantity_of", "rounded", "tick_text
 Ladder = tuple[tuple[float, str], ...]
 LADDERS: dict[str, Ladder] = {
     "count": ((1.0, ""),),
-    "number": ((1.0, ""), (1e3, "thousand"), (1e6, "million"), (1e9, "billion"), (1e12, "trillion")),
+    "number": ((1.0, ""), (1e6, "million"), (1e9, "billion"), (1e12, "trillion")),
     "share": ((0.01, "%"),),
     "time": ((1e-3, "ps"), (1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")),
     "bytes": ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB")),
@@ -72,12 +72,21 @@ def exact(value: float | str, quantity: str) -> str:
     if not math.isfinite(value):
         return "none"
     unit = unit_of(value, quantity)
+    if len(LADDERS[quantity]) == 1:
+        return f"{_digits(value / unit[0], 6)} {unit[1]}".rstrip()
     said = tick_text(value, unit, named=True)
-    if quantity in ("share", "count", "per_second", "intensity"):
-        return f"{value / unit[0]:,.6g} {unit[1]}".rstrip()
-    base = next(step for step in LADDERS[quantity] if step[0] == 1.0)
-    digits = f"{value:,.3f}".rstrip("0").rstrip(".")
-    return said if unit == base and abs(value) < 1000 else f"{said} ({digits} {base[1]})"
+    base = next(name for factor, name in LADDERS[quantity] if factor == 1.0)
+    whole = f"{_digits(value, 12)} {base}".rstrip()
+    return said if said == whole else f"{said} ({whole})"
+
+
+def _digits(value: float, most: int) -> str:
+    """A number without an exponent, to at least `most` significant digits."""
+    if not value:
+        return "0"
+    decimals = max(0, most - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def ticks(low: float, high: float, log: bool, base: float = 1.0, most: int = 6) -> list[float]:

@@ -114,17 +114,17 @@ def _exact(name: str, column: Column) -> str:
     ladder = LADDERS[column.quantity]
     if len(ladder) == 1:
         factor, unit = ladder[0]
-        return f"isValid({value}) ? format({value} / {factor!r}, ',.6~g') + {_after(unit)} : 'none'"
+        return f"isValid({value}) ? format({value} / {factor!r}, ',.6~r') + {_after(unit)} : 'none'"
     base = next(unit for factor, unit in ladder if factor == 1.0)
-    whole = f"' (' + format({value}, ',.12~g') + ' {base})'"
-    return f"isValid({value}) ? {_laddered(value, column.quantity)} + {whole} : 'none'"
+    said, whole = _laddered(value, column.quantity), f"format({value}, ',.12~r') + {_after(base)}"
+    return f"isValid({value}) ? {said} == {whole} ? {said} : {said} + ' (' + {whole} + ')' : 'none'"
 
 
 def _after(unit: str) -> str:
     return repr(f" {unit}") if unit else "''"
 
 
-def _laddered(value: str, quantity: str, form: str = ".4~g") -> str:
+def _laddered(value: str, quantity: str, form: str = ",.4~r") -> str:
     """The expression of `value` in the largest unit in which it is 1 or more."""
     ladder = LADDERS[quantity]
     text = f"format({value} / {ladder[0][0]!r}, '{form}') + {_after(ladder[0][1])}"
