@@ -45,7 +45,6 @@ class Pool:
         self._workers = Workers(folder_at(settings.folder, limits, writable=False), limits,
                                 operations={"web": OPERATION}, count=count)
         self._threads = ThreadPoolExecutor(count)
-        self._threads.submit(self._workers.warm)
         self._free = count
         self._waiting: list[_Asked] = []
         self._by_client: dict[str, _Asked] = {}

@@ -27,7 +27,9 @@ FORMS: Mapping[str, str] = MappingProxyType({
              f'<div class="fields">{DEVICE}<label>How many<input name="gpus" type="number" min="1" value="64"></label>'
              f'</div><button class="first">Plan its training</button>{SAID}',
     "launch": '<form class="panel changes" data-job="plan"><input type="hidden" name="today" value="NAME">'
-              f'<div class="fields">{DEVICE}</div><button class="first">Plan: what would be faster?</button>{SAID}',
+              f'<div class="fields">{DEVICE}<label>How many<input name="gpus" type="number" min="1" '
+              'placeholder="as the file says"></label></div>'
+              f'<button class="first">Plan: what would be faster?</button>{SAID}',
     "space": '<form class="panel changes" data-job="search"><input type="hidden" name="space" value="NAME">'
              '<div class="fields"><label>Trials<input name="trials" type="number" min="1" value="100"></label></div>'
              f'<button class="first">Search</button>{SAID}',
