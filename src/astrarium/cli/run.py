@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, set_flag, timeline
 from astrarium.cli.arguments import rank as rank_number
-from astrarium.cli.design_notes import design_notes
 from astrarium.cli.imports import say_imports
-from astrarium.cli.kernel_notes import kernel_notes
 from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.report.notes.design import design_notes
+from astrarium.report.notes.kernels import kernel_notes
 
 if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
@@ -29,8 +29,8 @@ MANY = 1 << 12      # NPUs for which the pure-Python engine takes about a minute
 def arguments(parser: Parser) -> None:
     """The design, changes to it, and what to write."""
     parser.set_defaults(usage=parser)
-    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file, or a matrix product next to "
-                        "a collective (`gemm`, `op`, `gpu`, ...)")
+    parser.add_argument("designs", nargs="*", metavar="DESIGN.yaml", help="the design file, or a matrix product next "
+                        "to a collective (`gemm`, `op`, `gpu`, ...); of several designs, one table")
     parser.add_argument("--trace", metavar="PATTERN",
                         help="run these traces (w.*.et) instead of the design's workload; without a design, replay "
                              "them")
@@ -55,10 +55,20 @@ def run(options: argparse.Namespace) -> int:
     """Simulate, write the files, print."""
     from astrarium.cli.paths import is_overlap
 
+    if len(options.designs) > 1:
+        from astrarium.cli.run_several import run_several
+
+        return run_several(options)
+    options.design = next(iter(options.designs), None)
     if options.design is not None and is_overlap(options.design):
         from astrarium.cli.run_overlap import run_overlap
 
         return run_overlap(options)
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Of one design, or of traces alone."""
     from astrarium.engine import HAVE_CORE
     from astrarium.workload.config import Trace
 
