@@ -214,6 +214,14 @@ def test_words_of_others_in_a_script(tmp_path: Path, change: tuple[str, str]) ->
     assert read(tmp_path, "a.sh", MEGATRON.replace(*change)).layout == read(tmp_path, "a.sh", MEGATRON).layout
 
 
+@pytest.mark.parametrize(("more", "message"), [
+    ("MORE $REST ${ARGS[@]} $@\n", "skipped, as nothing in the file says what they are: $REST, ${ARGS[@]}, $@"),
+    ("MORE --use-mcore-models EXTRA\n", "skipped: EXTRA behind --use-mcore-models, which takes no value")])
+def test_words_that_count_for_nothing_are_named(tmp_path: Path, more: str, message: str) -> None:
+    assert message in read(tmp_path, "a.sh", MEGATRON.replace("MORE\n", more)).job.assumed
+    assert not [each for each in read(tmp_path, "a.sh", MEGATRON).job.assumed if "skipped" in each]
+
+
 def test_what_does_nothing_is_said(tmp_path: Path) -> None:
     text = MEGATRON.replace("--pipeline-model-parallel-size 4", "--decoder-first-pipeline-num-layers 4").replace(
         "--num-layers-per-virtual-pipeline-stage 5", "--expert-tensor-parallel-size 2")
