@@ -55,8 +55,9 @@ def test_a_pattern_links_every_rank(run: Run, files: tuple[Path, Path], tmp_path
     assert [(row["rank"], row["path"], row["joined"]) for row in json.loads(every.out)["rows"]] == [
         (rank, str(tmp_path / f"w.{rank}.et"), 1) for rank in (0, 3)]
     (tmp_path / "d.3.json.gz").unlink()
-    for first, second, message in (("h.*.json", "d.*.json.gz", "names no file of rank 3"),
-                                   ("h.0.json", "d.*.json.gz", "is one file"), ("x.*.json", "y.*.json", "names no file;")):
+    for first, second, message in (
+            ("h.*.json", "d.*.json.gz", "names no file of rank 3"), ("h.0.json", "d.*.json.gz", "is one file"),
+            ("x.*.json", "y.*.json", "names no file;")):
         said = run("trace", "link", tmp_path / first, tmp_path / second, "-o", tmp_path / "w")
         assert said.code == 1
         assert message in said.err

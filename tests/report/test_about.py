@@ -11,18 +11,21 @@ import astrarium as ar
 from astrarium.report.tables.about import about
 
 DIM = {"shape": "switch", "npus": 8, "bandwidth": "100 GB/s", "latency": "1 us"}
-TRAIN = {"source": "transformer", "model": "llama3-8b", "global_batch": 8, "tp": 4, "tp_sequence": True, "dp": 2, "zero": 1}
+TRAIN = {"source": "transformer", "model": "llama3-8b", "global_batch": 8, "tp": 4, "tp_sequence": True, "dp": 2,
+         "zero": 1}
+ROOFLINE = {"model": "roofline", "peak": "2 TFLOP/s"}
 
 
 @pytest.mark.parametrize(("workload", "compute", "expected"), [
     (TRAIN, "h100_sxm", "llama3-8b, tp 4 sp, dp 2, zero 1 on 8 x h100_sxm (switch 8)"),
-    ({**TRAIN, "model": {"like": "llama3-8b", "layers": 4}}, {"model": "roofline", "peak": "2 TFLOP/s"},
+    ({**TRAIN, "model": {"like": "llama3-8b", "layers": 4}}, ROOFLINE,
      "decoder of 4 layers, tp 4 sp, dp 2, zero 1 on 8 NPUs of 2 TFLOP/s (switch 8)"),
     ({"source": "collective", "op": "all_reduce", "payload": "1 MB"}, None, "all_reduce of 1 MB on 8 NPUs (switch 8)"),
-    ({"source": "inference", "model": "llama3-8b", "prompt": 8, "generated": 2}, {"model": "roofline", "peak": "2 TFLOP/s"},
-     "llama3-8b, 1 rank on 8 NPUs of 2 TFLOP/s (switch 8)")])
+    ({"source": "inference", "model": "llama3-8b", "prompt": 8, "generated": 2, "tp": 8}, ROOFLINE,
+     "llama3-8b, tp 8 on 8 NPUs of 2 TFLOP/s (switch 8)")])
 def test_a_design_in_a_line(workload: dict[str, Any], compute: object, expected: str) -> None:
-    plain = {"workload": workload, "network": {"dims": [DIM]}, **({"compute": compute} if compute else {})}
+    plain = {"workload": workload, "network": {"dims": [DIM]}, "memory": "h100_sxm",
+             **({"compute": compute} if compute else {})}
     assert about(ar.decode(ar.Design, plain)) == expected
 
 
@@ -39,5 +42,6 @@ def _program(folder: Any) -> str:
     """An MSCCL program of two GPUs, by the command."""
     from astrarium.cli import main
 
-    assert main(["trace", "collective", "ring", "--op", "all_reduce", "--npus", "2", "-o", str(folder / "two.xml")]) == 0
-    return str(folder / "two.xml")
+    path = str(folder / "two.xml")
+    assert main(["trace", "collective", "ring", "--op", "all_reduce", "--npus", "2", "-o", path]) == 0
+    return path

@@ -53,7 +53,7 @@ def test_every_operation_and_the_feedback(tmp_path):
     assert (again.classes[0].duration[again.classes[0].comm_node] > 0).all()
     forecast = simulate(replay_design(str(tmp_path / "again.*.et"))).makespan / 1e6
     print("measured", told["makespan_ns"], "simulated from fed-back durations", forecast)
-    assert forecast == pytest.approx(told["median_ns"] / 1e6, rel=0.25)     # medians of nodes against the median of wholes
+    assert forecast == pytest.approx(told["median_ns"] / 1e6, rel=0.25)     # medians of nodes, of wholes
 
 
 def test_products_of_the_nodes_flops(tmp_path):

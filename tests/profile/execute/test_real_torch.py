@@ -77,7 +77,8 @@ def test_a_step_runs_again_operator_by_operator(tmp_path, capsys):
     assert rows["aten::mm"]["count"] == seen["aten.mm"]
     again = read_traces(told["path"]).of(0)[0]
     nodes = [node for item in plan.items for node in item.nodes]
-    assert again.duration[nodes].sum() == pytest.approx(sum(row["replayed_ns"] for row in told["operators"]) / 1000, abs=1)
+    assert again.duration[nodes].sum() == pytest.approx(
+        sum(row["replayed_ns"] for row in told["operators"]) / 1000, abs=1)
     others = sorted(set(range(again.nodes)) - set(nodes))
     assert again.duration[others].tolist() == [plan.durations[node] for node in others]
 
