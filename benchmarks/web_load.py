@@ -4,10 +4,10 @@
     python benchmarks/web_load.py --users 1 --seconds 60
 
 It starts a server over a new folder with a planned design (LLaMA-3 8B on 64 H100). Every user turns the knobs that the
-page shows first, each by up to `--steps` steps of its slider from where the design has it. As in a browser, a change that
-comes before the answer to the one before replaces it. The time of a change ends with the first answer to it or to a
-later one: that is how long the page shows something old. The program prints errors and percentiles of these times, those
-of refusals (which are quick) left out, and fails where a request failed or where the 95th percentile is above `--most`.
+page shows first, each by up to `--steps` steps of its slider from where the design has it. As in a browser, a change
+replaces the one before if that has no answer yet. The time of a change ends with the first answer to it or to a later
+one: that is how long the page shows something old. The program prints errors and percentiles of these times without
+those of refusals, which are quick. It fails if a request failed or if the 95th percentile is above `--most`.
 """
 
 from __future__ import annotations
@@ -138,8 +138,9 @@ def _said(users: list[User], options: argparse.Namespace, load: tuple[float, flo
     most = options.most or SLOWEST.get(options.users, 1.0)
     p50, p95, p99 = (times[min(len(times) - 1, int(share * len(times)))] for share in (0.5, 0.95, 0.99))
     replaced = sum(user.replaced for user in users)
-    print(f"{options.users} users, {int(options.seconds * options.rate) * options.users:,} changes in {options.seconds:g} "
-          f"s: {replaced:,} replaced by the next, {refused:,} refused by the model, {len(errors)} errors\n"
+    made = int(options.seconds * options.rate) * options.users
+    print(f"{options.users} users, {made:,} changes in {options.seconds:g} s: {replaced:,} replaced by the next, "
+          f"{refused:,} refused by the model, {len(errors)} errors\n"
           f"{len(times):,} answered: p50 {1000 * p50:.0f} ms, p95 {1000 * p95:.0f} ms (limit {1000 * most:.0f}), "
           f"p99 {1000 * p99:.0f} ms, longest {1000 * times[-1]:.0f} ms\n"
           f"load before {load[0]:.2f}, after {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")

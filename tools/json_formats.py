@@ -64,6 +64,7 @@ PLAN = ("plan", "--device", "h100_sxm", "--top", "1")
 SERVING = ("plan", "llama3-8b", "--for", "serving", "--device", "H100", "--prompt", "100", "--output", "4")
 CHEAP: Sequence[tuple[str, ...]] = (
     ("run", QUICK, "--nodes"), ("run", "train.yaml"), ("run", "infer.yaml"), ("run", "jobs.yaml"),
+    ("run", "train.yaml", "infer.yaml"),
     ("run", "packets.yaml"), ("serve", CHAT), ("explain", QUICK, "--set", "collective.chunks=4"),
     ("search", "examples/search/network.yaml", "--count"),
     ("search", "examples/search/network.yaml", "--trials", "4", "--study", "a.study"), ("report", "a.study"),

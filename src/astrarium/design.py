@@ -22,6 +22,7 @@ from astrarium.errors import InputError
 from astrarium.market import Cost
 from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
 from astrarium.network.config import Network, Switch
+from astrarium.registry import Kind, cell
 from astrarium.stack import SECTIONS, Stacks, settled, short_factor, with_settings
 from astrarium.system.config import System
 from astrarium.units import Bandwidth, Time
@@ -86,7 +87,6 @@ def _supported(design: Design) -> Iterator[Problem]:
 def _others_for(op: str, entry: str) -> tuple[str, ...]:
     """Algorithms that have an operation, where the one of `entry` has not."""
     from astrarium.collective.algorithms import has_op, supporting
-    from astrarium.registry import Kind
     from astrarium.vocab import CommOp
 
     meant, name = CommOp[op.upper()], parse_algorithm(entry)[0]
@@ -355,6 +355,7 @@ class Design(Config, frozen=True, kw_only=True):
 
     preset = _preset
     implies = ("stack",)
+    _repr_html_ = cell("design")
     rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _jobs, _memory_of_compute, _pooled,
              _at_switches, _shared_tiers, _stacked, _one_rent)
     workload: Annotated[Workload, Knob("The work of every rank.")]

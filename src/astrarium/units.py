@@ -23,8 +23,7 @@ __all__ = ["Bandwidth", "Bytes", "CarbonIntensity", "CarbonMass", "EnergyPerByte
            "OptionalCarbonIntensity", "OptionalCarbonMass", "OptionalEnergyPerByte", "OptionalEnergyPerFlop",
            "OptionalEnergyPrice", "OptionalFlopRate", "OptionalFrequency", "OptionalHourlyPrice", "OptionalLength",
            "OptionalLifetime", "OptionalMoney", "OptionalPower", "OptionalTime", "Power", "Quantity", "Rounded", "Time",
-           "format_bytes", "format_flop_rate", "format_flops", "format_money", "format_rate", "format_time",
-           "number_in"]
+           "format_bytes", "format_flop_rate", "format_flops", "format_rate", "format_time", "number_in"]
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
@@ -310,7 +309,7 @@ class Rounded(str):
     def exact(self) -> str:
         """All digits of the value, with its unit."""
         digits = f"{self.value:,.0f}" if self.value.is_integer() else f"{self.value:,.12g}"
-        return f"${digits}" if self.unit == "$" else f"{digits} {self.unit}"
+        return f"{digits} {self.unit}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.value, self.unit)
@@ -354,15 +353,6 @@ def format_flops(flops: float, digits: int = 4) -> str:
 def format_flop_rate(flop_per_ns: float, digits: int = 4) -> str:
     """A compute rate for a person: 989000 -> '989 TFLOP/s'."""
     return _rounded(flop_per_ns, FlopRate.units, ("GFLOP/s", "TFLOP/s", "PFLOP/s", "EFLOP/s"), digits, "GFLOP/s")
-
-
-def format_money(dollars: float, digits: int = 4) -> str:
-    """US dollars for a person: 55000000 -> '$55M', 36018 -> '$36,018', 2.5 -> '$2.50'."""
-    if abs(dollars) < 1e6:
-        return Rounded(f"${dollars:,.0f}" if abs(dollars) >= 1e3 or dollars == 0 else f"${dollars:,.2f}" if
-                       abs(dollars) >= 0.1 else f"${dollars:.3g}", dollars, "$")
-    number, prefix = _rounded(dollars, Money.units, ("$", "k$", "M$", "B$"), digits, "$").split()
-    return Rounded(f"${number}{prefix[:-1]}", dollars, "$")
 
 
 if TYPE_CHECKING:

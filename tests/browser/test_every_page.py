@@ -27,7 +27,7 @@ def test_a_page(name: str, width: int, scheme: str, opened: Open, request: pytes
     page, wrong = opened(name, width, scheme)
     assert wrong == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert _problems(page) == []
+    assert problems(page) == []
     found = signature(page.screenshot(full_page=True))
     known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
     view = f"{name} {width} {scheme}"
@@ -37,7 +37,7 @@ def test_a_page(name: str, width: int, scheme: str, opened: Open, request: pytes
     assert difference(found, known[view]) < CLOSE, "looks different; if it should, run with --new-pictures"
 
 
-def _problems(page: Any) -> list[str]:
+def problems(page: Any) -> list[str]:
     """What axe-core finds that is serious or critical."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
     found = axe.Axe().run(page).response["violations"]

@@ -59,7 +59,7 @@ def test_every_verb_has_help(verb: str, run: Run) -> None:
     (["trace", "transform", "a", "--stp", "b", "-o", "c"], "unknown argument --stp; did you mean --step?"),
     (["trace", "synthesise", "learn", "--jsn", "-o", "m"], "learn: error: unknown argument --jsn; did"),
     (["run"], "DESIGN.yaml"),
-    (["run", "a.yaml", "b.yaml"], "unknown argument b.yaml"),
+    (["serve", "a.yaml", "b.yaml"], "unknown argument b.yaml"),
     (["run", "x.yaml", "--fold", "maybe"], "invalid choice: 'maybe'"),
     (["run", "x.yaml", "--timeline-ranks", "3-1"], "expected at most 2^20 ranks"),
     (["run", "x.yaml", "--timeline-ranks", "all"], "expected ranks such as 0-7,12"),

@@ -44,7 +44,7 @@ def test_every_format_is_on_the_page_or_said_not_to_be(formats: Any, root: Path)
     text = "".join(path.read_text(encoding="utf-8") for path in (root / "src" / "astrarium").rglob("*.py"))
     listed = sections(formats.PAGE.read_text(encoding="utf-8"))
     known = {name.removesuffix("/1") for name in listed} | {*formats.NOT_RUN}
-    assert set(re.findall(r'(?:print_json|json_text|stamp)\("([a-z -]+)"', text)) == known
+    assert set(re.findall(r'(?:print_json|json_text|stamp|Answer)\("([a-z -]+)"', text)) == known
 
 
 @pytest.mark.parametrize(("name", "expected"), [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -192,3 +193,25 @@ def test_uses_of_a_stack_beside_its_own(tmp_path: Path, run: Run) -> None:
     decode = {"source": "inference", "model": "llama3-8b", "tp": 8, "phase": "decode", "context": 8}
     assert "stack fsdp trains" in notes("fsdp", decode)
     assert "stack" not in notes("vllm", decode)
+
+
+def test_several_designs_side_by_side(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each column is what `run` says of the design alone; flags of one design are refused."""
+    monkeypatch.chdir(tmp_path)
+    for name, size in (("a", "1 MB"), ("b", "4 MB")):
+        Path(f"{name}.yaml").write_text(
+            f"workload: {{source: collective, op: all_reduce, payload: {size}}}\n"
+            "network: {dims: [{shape: ring, npus: 4, bandwidth: 50 GB/s, latency: 500 ns}]}\n")
+    rows = json.loads(run("run", "a.yaml", "b.yaml", "--json").out)["rows"]
+    alone = [json.loads(run("run", f"{name}.yaml", "--json").out) for name in "ab"]
+    assert [row["design"] for row in rows] == ["a", "b"]
+    assert [row["makespan_ns"] for row in rows] == [each["summary"]["makespan_ns"] for each in alone]
+    said = run("run", "a.yaml", "b.yaml", "--html", "two.html")
+    assert (said.code, re.findall(r"1\.000x +\d\.\d{3}x", said.out) != []) == (0, True)
+    text = Path("two.html").read_text()
+    for words in ("Download a.yaml", "Download b.yaml", "astrarium run a.yaml b.yaml --html two.html",
+                  "Parts of the time of the rank that finishes last"):
+        assert words in text
+    for flag in (["--parquet", "x"], ["--rank", "1"], ["--timeline", "t.json"]):
+        said = run("run", "a.yaml", "b.yaml", *flag)
+        assert (said.code, "expected one design" in said.err) == (1, True), said.err

@@ -19,7 +19,7 @@ from astrarium.cli.trace import SUB_VERBS
 MODES = {
     "check design": "check design.yaml", "check traces": "check et/w", "check program": "check p.xml",
     "run": "run one.yaml", "run traces": "run design.yaml", "run trace alone": "run --trace et/w.*.et",
-    "run overlap": "run overlap.yaml", "run jobs": "run jobs.yaml",
+    "run overlap": "run overlap.yaml", "run jobs": "run jobs.yaml", "run several": "run one.yaml other.yaml",
     "serve": "serve serving.yaml",
     "serve find": "serve serving.yaml --find rate --slo tpot_p99=1s",
     "search": "search space.yaml --trials 4", "search count": "search space.yaml --count",
@@ -57,7 +57,8 @@ VALUES = {
     "--catalog": "mine.toml", "--plugin": "my_plugins.py",
     "--groups": "ranks.json", "--dependencies": "data", "--limit": "1", "--cap": "1",
     "--trace": "et/w.*.et", "--rank": "1", "--fold": "off", "--timeline": "made.json", "--timeline-ranks": "0",
-    "--parquet": "made.tables", "--html": "made.html", "--page": "run", "--figure": "bandwidth",
+    "--parquet": "made.tables", "--html": "made.html", "--page": "run", "--plot": "breakdown=made.svg",
+    "--figure": "bandwidth",
     "--minimize": "network_bandwidth",
     "--maximize": "network_bandwidth", "--require": "makespan <= 1", "--agent": "random", "--option": "batch=3",
     "--trials": "3", "--seed": "7", "--start": "one.yaml", "--jobs": "2", "--ray": "no-such-address",
@@ -88,6 +89,9 @@ VALUES = {
 }
 OTHERS = {("check design", "--set"): "network.dims[0].npus=3",
           ("search count", "--set"): "network.dims[0].latency=-1 us",
+          ("serve", "--plot"): "latency=made.svg", ("serve find", "--plot"): "queue=made.svg",
+          ("search", "--plot"): "convergence=made.svg", ("report", "--plot"): "convergence=made.svg",
+          ("explain", "--plot"): "waterfall=made.svg", ("plan serving", "--plot"): "loads=made.svg",
           ("run overlap", "--set"): "payload=1 KiB", ("serve", "--set"): "requests.rate=1000",
           ("show fabric", "--set"): "inside=free", ("plan", "--set"): "precision.gradients=fp32",
           ("plan from", "--set"): "mask=full", ("show workload", "--set"): "workload.global_batch=8",
@@ -159,7 +163,7 @@ def answer(said: Said, folder: Path, before: set[Path]) -> tuple[str, dict[str, 
 
 
 DEAR = {"plan", "plan from", "plan serving", "report", "report csv", "report export", "search again", "run", "run jobs",
-        "list", "check program", "explain", "explain compat", "trace convert", "trace anonymise",
+        "run several", "list", "check program", "explain", "explain compat", "trace convert", "trace anonymise",
         "trace collective kernel"}
 """Modes that only the exam tries: a second of CPU and more, or like another."""
 

@@ -20,7 +20,14 @@ from astrarium.fabric.config import Fabric, FabricFile
 from astrarium.fabric.files import document_of
 from astrarium.fabric.numbers import known
 from astrarium.fabric.sketch import sketch
-from astrarium.report.tables.show_fabric import ShownFabric, fabric_picture, fabric_rows, shown_dims, shown_fabric
+from astrarium.report.tables.show_fabric import (
+    ShownFabric,
+    busy_links,
+    fabric_picture,
+    fabric_rows,
+    shown_dims,
+    shown_fabric,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 FABRICS = {
@@ -174,3 +181,18 @@ def test_any_fabric_is_drawn_with_its_nodes_and_links_once(plain: dict[str, obje
     assert sum(line.count for line in found.lines) == int(laid.on_ways.sum())
     assert sum(box.count for box in found.boxes) + sum(found.left_out.values()) == laid.expanded.nodes
     assert found.exact
+
+
+def test_a_run_colours_its_links() -> None:
+    """By the busy share of the busiest link of each name: red the most, and said in words."""
+    link = {"bandwidth": "50 GB/s", "latency": "500 ns"}
+    fabric = ar.blueprint("clos", hosts=8, xpus=1, ports=4, links={"access": link, "spine": link, "inside": "free"})
+    design = ar.Design(workload=ar.SingleCollective(op="all_to_all", payload="1 MB"),
+                       network=ar.Network(fabric=fabric, backend="contention"))
+    result = ar.simulate(design)
+    busy = busy_links(result)
+    assert max(busy.values()) == float(result.links.utilisation.max())
+    picture = fabric_picture(shown_fabric(fabric), busy)
+    assert 'stroke="#cc3311"' in picture
+    assert f"{100 * max(busy.values()):.1f} % busy" in picture
+    assert busy_links(ar.simulate(ar.replace(design, "network", ar.Network([ar.Ring(8, **link)])))) == {}

@@ -65,7 +65,8 @@ def test_every_view_is_whole_and_loads_its_own_script_only(visitor: Visitor, pat
     answer = visitor.get(path)
     assert answer.status == 200
     assert answer.text.rstrip().endswith("</html>")
-    assert re.findall(r"<script[^>]*>", answer.text) == ['<script src="/static/workbench.js" defer>']
+    scripts = [f'<script src="/static/{name}.js" defer>' for name in ("page", "workbench")]
+    assert re.findall(r"<script[^>]*>", answer.text) == scripts
     assert not re.search(r"\son[a-z]+=", answer.text)      # no handler in the page: its policy forbids them
     assert "script-src 'self'" in answer.headers["content-security-policy"]
 

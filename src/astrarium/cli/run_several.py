@@ -8,7 +8,7 @@ import sys
 
 from astrarium.cli.arguments import idle, note
 from astrarium.cli.json_output import print_json
-from astrarium.cli.pages import page_for, write_page
+from astrarium.cli.pages import page_for, write_page, written
 
 __all__ = ["run_several"]
 
@@ -33,7 +33,7 @@ def run_several(options: argparse.Namespace) -> int:
         runs.append(Run(name, design, simulate(design, fold=options.fold, pure=options.pure, note=note),
                         options.figure))
     tables = list(several_tables(runs))
-    if page is not None:
+    if written(options):
         from astrarium.report.pages.about import about_all
         from astrarium.report.pages.page import ShownTables
 

@@ -6,18 +6,21 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, set_flag
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
-from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.cli.progress import Counted, Line
 from astrarium.errors import InputError
 from astrarium.units import format_time
 
 if TYPE_CHECKING:
+    from astrarium.report.pages.serving import ShownServing
     from astrarium.report.tables.serving_rates import RateSearch
+    from astrarium.report.tables.table import Table
     from astrarium.serving import Deployment, Served, Serving, Slo
 
 __all__ = ["arguments", "run"]
@@ -42,11 +45,9 @@ def arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve and print."""
     from astrarium.cli.paths import read_as
-    from astrarium.config import assignments, dumps
+    from astrarium.config import assignments
     from astrarium.config.whole import write_whole
     from astrarium.design import Design
-    from astrarium.report.pages.about import about_all
-    from astrarium.report.pages.serving import ShownServing
     from astrarium.report.tables.serving import (
         interval_note,
         interval_plain,
@@ -86,10 +87,8 @@ def run(options: argparse.Namespace) -> int:
     tables = [*([] if search is None else [search.table(options.serving)]),
               *serving_tables(served, serving.objective, options.serving), *fleet_tables(served, serving.members),
               *price_table(prices)]
-    if page is not None:
-        names = [os.path.splitext(os.path.basename(member.design))[0] for member in serving.members]
-        about = about_all(dict(zip(names, deployment.designs, strict=True)), {"serving.yaml": dumps(serving)})
-        write_page(page, options, ShownServing(options.serving, served, tables, notes, about))
+    if written(options):
+        write_page(page, options, _shown(options, serving, deployment, served, tables, notes))
     if options.json:
         found = {**serving_plain(served, slower, serving.objective, notes), **prices.plain,
                  **interval_plain(served, within), "instances": fleet_plain(served, serving.members),
@@ -102,6 +101,18 @@ def run(options: argparse.Namespace) -> int:
     for line in notes:
         note(line)
     return 0
+
+
+def _shown(options: argparse.Namespace, serving: Serving, deployment: Deployment, served: Served,
+           tables: Sequence[Table], notes: Sequence[str]) -> ShownServing:
+    """What a page shows, with the serving file and its designs to save."""
+    from astrarium.config import dumps
+    from astrarium.report.pages.about import about_all
+    from astrarium.report.pages.serving import ShownServing
+
+    names = [os.path.splitext(os.path.basename(member.design))[0] for member in serving.members]
+    about = about_all(dict(zip(names, deployment.designs, strict=True)), {"serving.yaml": dumps(serving)})
+    return ShownServing(options.serving, served, tables, notes, about)
 
 
 def _served(deployment: Deployment, serving: Serving, slo: Slo | None

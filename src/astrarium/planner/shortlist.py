@@ -16,7 +16,7 @@ from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.rules import Ruling
-from astrarium.registry import printed
+from astrarium.registry import cell, printed
 
 __all__ = ["SMALL", "Change", "Line", "NoGain", "Shortlist", "reason"]
 
@@ -150,6 +150,8 @@ class Shortlist(Struct, frozen=True):
     def __str__(self) -> str:
         """The tables of the command line."""
         return printed("plan", self)
+
+    _repr_html_ = cell("plan")
 
     @property
     def best(self) -> Line:

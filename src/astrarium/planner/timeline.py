@@ -13,7 +13,7 @@ from astrarium.workload.transformer import Transformer
 
 __all__ = ["Unit", "units_of"]
 
-MOST = 400_000      # compute nodes that are looked at
+MOST = 2_000_000      # compute nodes that are looked at
 
 
 class Unit(Struct, frozen=True):

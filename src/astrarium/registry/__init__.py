@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from astrarium.entry_points import GROUP, declared, files
 from astrarium.errors import InputError, nearest
 from astrarium.registry.built_in import BUILT_IN as _BUILT_IN
 
-__all__ = ["GROUP", "Entry", "Kind", "built_ins", "entries", "kinds", "load", "names", "printed"]
+__all__ = ["GROUP", "Entry", "Kind", "built_ins", "cell", "entries", "kinds", "load", "names", "printed"]
 
 
 class Entry(Struct, frozen=True):
@@ -97,6 +97,11 @@ def _resolve(target: str, package: str = "") -> Any:
 def printed(name: str, answer: Any) -> str:
     """What `print` shows of an answer: the text of `table.NAME`."""
     return str(load("table", name)(answer))
+
+
+def cell(name: str) -> Callable[[Any], str]:
+    """A method `_repr_html_`: what a notebook shows of an answer, the HTML of `cell.NAME`."""
+    return lambda answer: str(load("cell", name)(answer))
 
 
 class Kind(Struct, frozen=True):

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from astrarium.errors import InputError
-from astrarium.registry import printed
+from astrarium.registry import cell, printed
 from astrarium.search.agents.base import (
     Agent,
     Closing,
@@ -135,7 +135,7 @@ class Study(Struct, frozen=True):
     trials that no other beats in every objective. `refused`: trials without values; `problem`: the reason of the first.
     `exhausted`: the agent has nothing left to propose; `proof`: what the agent proved, if it proves optima.
     """
-
+    _repr_html_ = cell("search")
     plan: Plan
     trials: int
     distinct: int

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from astrarium.arrays import F64, I32, I64, U8, U16, U32, U64, Bool
 from astrarium.errors import InternalError, UnsupportedError
+from astrarium.registry import cell
 from astrarium.vocab import NodeKind
 
 __all__ = ["Attr", "Columns", "Traces", "total"]
@@ -175,6 +176,8 @@ class Traces(Struct, frozen=True, eq=False):
     sources: tuple[str, ...]     # [ranks] the path, or a word for it, of each rank
     described: Mapping[int, bytes] = field(default_factory=dict)   # GlobalMetadata of profiled ranks
     groups: Mapping[str, tuple[int, ...]] | None = None     # in the place of those that the traces define
+
+    _repr_html_ = cell("trace")
 
     @property
     def ranks(self) -> int:

@@ -1,5 +1,5 @@
-"""What all HTML pages share: one file that loads nothing, with a header that says what ran, tables that sort and
-filter, bars, legends, rows of pictures."""
+"""What all HTML pages share: one file that loads nothing, with a header that says what ran, and tables that sort and
+filter."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from astrarium.report.pages.about import About
-from astrarium.report.svg.charts import Mark, sign
+from astrarium.report.pages.vega import shell
 from astrarium.report.tables.table import Table
 from astrarium.units import Rounded
 from astrarium.version import version
 
-__all__ = ["Download", "bar", "escape", "key", "note", "page", "row", "section", "shell", "signs", "table",
+__all__ = ["Download", "bar", "escape", "key", "named", "note", "page", "section", "table",
            "table_of", "wide", "with_command"]
 
 _COMMAND = "<!--the command-->"         # of `page`, where `with_command` puts the command line
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-_SECTION = re.compile(r"<section( class=half)?><h2>(.*?)</h2>")
+_LOWER = re.compile(r"[a-z]+( |,|:|$)")       # a title of words, not of a file or field
+_SECTION = re.compile(r'<section( class="half")?><h2>(.*?)</h2>')
 
 
 class Download(Struct, frozen=True):
@@ -44,10 +45,10 @@ def escape(value: object) -> str:
     return html.escape(str(value))
 
 
-def shell(name: str) -> str:
-    """The text of `shell.css` or `shell.js`, which every page carries."""
-    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as stream:
-        return stream.read()
+def named(title: str) -> str:
+    """A printed title (`folder/a.yaml`, `folder/a.yaml: what runs`) without the folder."""
+    path, colon, words = title.partition(": ")
+    return os.path.basename(path) + colon + words
 
 
 def page(title: str, lead: str, parts: Iterable[str], about: About | None = None) -> str:
@@ -55,10 +56,11 @@ def page(title: str, lead: str, parts: Iterable[str], about: About | None = None
     text, links = _named("\n".join(parts))
     style, script = shell("shell.css"), f"<script>{shell('shell.js')}</script>"
     if '<figure class="plot">' in text:
-        from astrarium.report.pages.figures import interactive
+        from astrarium.report.pages.vega import with_vega
         from astrarium.report.plot.svg import plot_style
 
-        style, script = style + plot_style(), script + interactive()
+        text, vega = with_vega(text)
+        style, script = style + plot_style(), script + vega
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width='
             f'device-width,initial-scale=1"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
             f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
@@ -73,7 +75,7 @@ def _named(text: str) -> tuple[str, str]:
     links: list[str] = []
 
     def name(found: re.Match[str]) -> str:
-        links.append(f'<a href="#part{len(links)}">{re.split(r" [(]|[,:] ", found[2])[0]}</a>')
+        links.append(f'<a href="#part{len(links)}">{re.split(r" [(]|, ", found[2])[0]}</a>')
         return f'<section id="part{len(links) - 1}"{found[1] or ""}><h2>{found[2]}</h2>'
 
     text = _SECTION.sub(name, text)
@@ -89,13 +91,14 @@ def _header(about: About) -> str:
 
 def with_command(text: str, command: str) -> str:
     """A page with the command line that writes it again."""
-    shown = (f'<div class="command"><span>To repeat:</span><pre data-copy>{escape(command)}</pre></div>')
+    shown = (f'<div class="command"><span>To repeat:</span><pre data-copy="">{escape(command)}</pre></div>')
     return text.replace(_COMMAND, shown, 1)
 
 
 def section(title: str, *parts: str, half: bool = False) -> str:
     """Parts under a heading that the page links to. `half`: two of them share the width of a large screen."""
-    return f'<section{" class=half" if half else ""}><h2>{escape(title)}</h2>\n' + "\n".join(parts) + "</section>"
+    kind = ' class="half"' if half else ""
+    return f"<section{kind}><h2>{escape(title)}</h2>\n" + "\n".join(parts) + "</section>"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], align: str = "", title: str = "",
@@ -114,7 +117,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], align: str = ""
                     for side, each in zip(sides, head))
     lines = ["".join(map(_cell, sides, row)) for row in rows]
     text = "".join(f"<tr>{line}</tr>" for line in lines)
-    sorts = " data-sort" if sort and head and len(lines) > 1 else ""
+    sorts = ' data-sort=""' if sort and head and len(lines) > 1 else ""
     return (f'<div class="wide" role="region" tabindex="0" aria-label="{escape(title or "table")}"><table{sorts}>'
             + (f"<thead><tr>{cells}</tr></thead>" if head else "") + f"<tbody>{text}</tbody></table></div>")
 
@@ -131,6 +134,7 @@ def _cell(side: str, cell: object) -> str:
 def table_of(printed: Table, sort: bool = True, half: bool = False) -> str:
     """A printed table under its title; lines of the title after the first are a remark."""
     title, _, more = printed.title.partition("\n")
+    title = title[:1].upper() + title[1:] if _LOWER.match(title) else title
     rows = table(printed.head, printed.rows, printed.align, title, sort) if printed.rows else ""
     return section(title, note(more) if more else "", rows, half=half) if title else f"<section>{rows}</section>"
 
@@ -151,25 +155,11 @@ def key(names: Mapping[str, str], colours: Mapping[str, str]) -> str:
                                        for name, text in names.items()) + "</p>"
 
 
-def signs(words: Mapping[str, Mark]) -> str:
-    """A legend of shapes: words -> mark."""
-    return '<p class="key">' + "".join(f"<span>{sign(mark)}{escape(text)}</span>"
-                                       for text, mark in words.items()) + "</p>"
-
-
-def row(name: str, words: str, picture: str, beside: bool = False) -> str:
-    """A line of text (`name`, then `words` in grey) with a picture under it. `beside`: on wide pages the picture stands
-    right of the text."""
-    said = f'<p>{escape(name)}<span class="what">{escape(words)}</span></p>' if name else "<p></p>"
-    return f'<div class="strip{" beside" if beside else ""}">{said}{picture}</div>'
-
-
 def bar(name: str, right: str, parts: Mapping[str, float], whole: float, colours: Mapping[str, str],
-        words: Mapping[str, str] | None = None, mark: float | None = None) -> str:
-    """Parts beside each other, as wide as their share of `whole`; a red line at `mark`."""
+        words: Mapping[str, str] | None = None) -> str:
+    """Parts in a line, as wide as their share of `whole`."""
     pieces = "".join(f'<i style="width:{100 * value / whole:.3f}%;background:{colours[part]}" '
                      f'title="{escape((words or {}).get(part, part))}"></i>'
                      for part, value in parts.items() if value > 0)
-    line = "" if mark is None or mark > whole else f'<b style="left:{100 * mark / whole:.3f}%"></b>'
     return (f'<div class="row"><div class="name"><span>{escape(name)}</span><span>{escape(right)}</span></div>'
-            f'<div class="bar">{pieces}{line}</div></div>')
+            f'<div class="bar">{pieces}</div></div>')

@@ -53,7 +53,7 @@
       Number.isNaN(a) - Number.isNaN(b) || sign * (a - b) || 0 : sign * left.localeCompare(right));
     body.append(...keyed.map(([row]) => row));
   };
-  for (const table of all("table[data-sort]")) {
+  const sorted = (table) => {
     const heads = all("thead th", table);
     heads.forEach((head, column) => {
       if (!head.textContent) return;
@@ -69,7 +69,7 @@
       };
     });
     const rows = [...table.tBodies[0].rows];
-    if (rows.length <= 8) continue;
+    if (rows.length <= 8) return;
     const line = document.createElement("div"), label = make("label", line, "Filter rows ");
     line.className = "filter";
     const input = make("input", label), count = make("span", line);
@@ -84,5 +84,8 @@
       });
       count.textContent = words.length ? `${left.length} of ${rows.length}` : "";
     };
-  }
+  };
+  all("table[data-sort]").forEach(sorted);
+  // The workbench shows parts later, and says where.
+  root.addEventListener("shown", (event) => all("table[data-sort]", event.detail).forEach(sorted));
 })();

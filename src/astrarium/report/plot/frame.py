@@ -10,7 +10,7 @@ from msgspec import Struct
 from astrarium.report.plot.plot import Axis, Plot
 from astrarium.report.plot.quantities import axis_unit, tick_text, ticks, unit_of
 
-__all__ = ["FONT", "Frame", "Scale", "above", "frame_of", "span_of", "text_width"]
+__all__ = ["FONT", "Frame", "Scale", "above", "frame_of", "row_height", "span_of", "text_width"]
 
 FONT, LETTER = 12, 6.9      # px: of letters, and how wide one is at most on average
 LONG = 15                   # letters of a category: longer ones stand above their row
@@ -54,13 +54,18 @@ def above(axis: Axis) -> bool:
     return axis.tall or any(len(name) > LONG for name in axis.order)
 
 
+def row_height(axis: Axis) -> int:
+    """px of the row of a category."""
+    return axis.row or (TALL if above(axis) else ROW)
+
+
 def frame_of(plot: Plot, width: float) -> Frame:
     """The frame of a plot in a picture `width` px wide."""
     high = above(plot.y)
     keys = tuple(_keys(list(plot.colours), width)) if len(plot.colours) > 1 else ()
     top = (keys[-1][1] + 8 if keys else 0.0) + (HEAD if plot.y.quantity and plot.y.shown else 8)
     rows = len(plot.y.order)
-    inner = rows * (TALL if high else ROW) if rows else plot.height
+    inner = rows * row_height(plot.y) if rows else plot.height
     bottom = top + inner
     y = _scale(plot, "y", (bottom, top) if not rows else (top, bottom), 6)
     left = 8.0 if high or not plot.y.shown else 14 + max((text_width(text) for _, text in y.ticks), default=0.0)

@@ -9,12 +9,13 @@ from msgspec import Struct, field
 
 from astrarium.errors import InternalError
 
-__all__ = ["CHANNELS", "MOST", "Axis", "Column", "Layer", "Mark", "Plot", "Values"]
+__all__ = ["CHANNELS", "MOST", "SPANS", "Axis", "Column", "Layer", "Mark", "Plot", "Values"]
 
-Mark = Literal["bar", "rect", "line", "area", "point", "rule", "text"]
+Mark = Literal["bar", "line", "area", "point", "rule", "text"]
 Values = Sequence[float] | Sequence[str]
 CHANNELS = ("x", "x2", "y", "y2", "colour", "text", "opacity", "detail")
 MOST = 5_000        # marks of a layer; a plot's function bins or samples what is more, and its sentence says so
+SPANS = 1_600       # bars over time: more lie closer than a wide screen shows, and make a page large
 
 
 class Column(Struct, frozen=True):
@@ -32,9 +33,9 @@ class Layer(Struct, frozen=True):
     Columns named like a channel (CHANNELS) place and paint the marks; all others are hover text alone.
 
     Args:
-        mark: bar (x to x2 within the band of y), rect (x to x2, y to y2), line and area (a path per colour and
-            `detail`, in the order of the rows; an area from y to y2), point, rule (without y: upright, without x:
-            level; with x and x2: from one to the other), text.
+        mark: bar (x to x2 within the row of y), line and area (a path per colour and `detail`, in the order of the
+            rows; an area from y to y2), point, rule (without y: upright, without x: level; with x and x2: from one to
+            the other), text.
         columns: channel or name -> its values.
         colour: of all marks, without a column of that name: a colour (`#4477aa`) or a role: ink, muted, limit.
         opacity: of all marks, 0 to 1, without a column of that name.
@@ -78,6 +79,7 @@ class Axis(Struct, frozen=True):
         labels: value -> text of a tick, in place of the ticks that a renderer chooses.
         shown: whether ticks, grid and title are drawn.
         tall: whether names of categories stand above their rows, which long ones do anyway.
+        row: px of the row of a category; 0: as its name needs.
     """
 
     title: str = ""
@@ -90,6 +92,7 @@ class Axis(Struct, frozen=True):
     labels: Mapping[float, str] = field(default_factory=dict)
     shown: bool = True
     tall: bool = False
+    row: int = 0
 
 
 class Plot(Struct, frozen=True):

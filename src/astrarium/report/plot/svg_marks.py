@@ -14,7 +14,7 @@ from astrarium.report.plot.quantities import exact
 
 __all__ = ["HALO", "ink", "marks"]
 
-HOVERS = 1_000      # marks of a layer with hover texts
+HOVERS = 300        # marks of a layer with hover texts; bars beyond are one path for each colour
 SHAPES = {"circle": "M-{0} 0a{0} {0} 0 1 0 {1} 0a{0} {0} 0 1 0-{1} 0Z", "diamond": "M-{0} 0L0-{0}L{0} 0L0 {0}Z",
           "square": "M-{0}-{0}H{0}V{0}H-{0}Z", "triangle-left": "M-{0} 0L{0}-{0}V{0}Z",
           "triangle-right": "M{0} 0L-{0}-{0}V{0}Z"}
@@ -70,39 +70,44 @@ def _good(layer: Layer, row: int) -> bool:
                (_value(layer, name, row) for name in ("x", "x2", "y", "y2") if name in layer.columns))
 
 
-def _boxes(plot: Plot, layer: Layer, frame: Frame) -> Iterator[Drawn]:
-    """Bars and rects."""
+def _bars(plot: Plot, layer: Layer, frame: Frame) -> Iterator[Drawn]:
+    """An element each, or where they are many one thick line for all of a colour, which pauses between them."""
+    high = layer.share * (frame.y.band - (16 if frame.above else 0))
+    many: dict[str, _Dashes] = {}
     for row in _rows(layer):
         if not _good(layer, row):
             continue
-        left, right = _ends(layer, "x", row, frame.x.at, frame.x.band, 0.94)
-        if layer.mark == "bar":
-            middle, high = _middle(frame, float(frame.y.at(_value(layer, "y", row)))) + layer.down, _thick(layer, frame)
-            top, bottom = middle - high / 2, middle + high / 2
+        left, right = sorted(frame.x.at(_value(layer, name, row)) for name in ("x", "x2"))
+        middle = _middle(frame, frame.y.at(_value(layer, "y", row))) + layer.down
+        colour, faint, wide = _paint(plot, layer, row), _faint(_opacity(layer, row)), max(right - left, 0.3)
+        if len(_rows(layer)) > HOVERS:
+            paint = f'fill="none" stroke="{colour}" stroke-width="{high:.1f}"{faint}'
+            many.setdefault(paint, _Dashes()).add(left, middle, wide)
         else:
-            top, bottom = _ends(layer, "y", row, frame.y.at, frame.y.band, 0.94)
-        shape = (f'x="{left:.2f}" y="{top:.1f}" width="{max(right - left, 0.3):.2f}" '
-                 f'height="{max(bottom - top, 0.3):.1f}"')
-        yield (f'fill="{_paint(plot, layer, row)}"{_faint(_opacity(layer, row))}',
-               _element("rect", shape, _hover(layer, row)))
+            shape = f'x="{left:.2f}" y="{middle - high / 2:.1f}" width="{wide:.2f}" height="{high:.1f}"'
+            yield f'fill="{colour}"{faint}', _element("rect", shape, _hover(layer, row))
+    for paint, dashes in many.items():
+        yield paint, f'<path d="{"".join(dashes.path)}"/>'
 
 
-def _thick(layer: Layer, frame: Frame) -> float:
-    return layer.share * (frame.y.band - (16 if frame.above else 0))
+class _Dashes:
+    """Level dashes as the shortest path: from one to the next, in tenths of a px of places that are rounded once."""
+
+    def __init__(self) -> None:
+        self.path: list[str] = []
+        self.pen, self.y = 0, -1.0
+
+    def add(self, left: float, y: float, wide: float) -> None:
+        """Draw from `left` to the right."""
+        start, end = round(10 * left), max(round(10 * (left + wide)), round(10 * left) + 1)
+        self.path.append(f"M{start / 10:g} {y:.4g}" if y != self.y else f"m{(start - self.pen) / 10:g} 0")
+        self.path.append(f"h{(end - start) / 10:g}")
+        self.pen, self.y = end, y
 
 
 def _middle(frame: Frame, at: float) -> float:
     """The middle of a row's marks: below its name, where that stands above."""
     return at + 8 if frame.above else at
-
-
-def _ends(layer: Layer, name: str, row: int, at: Callable[[float | str], float], band: float,
-          share: float) -> tuple[float, float]:
-    first = at(_value(layer, name, row))
-    if band:
-        return first - band * share / 2, first + band * share / 2
-    second = at(_value(layer, name + "2", row)) if name + "2" in layer.columns else at(0.0)
-    return min(first, second), max(first, second)
 
 
 def _faint(opacity: float) -> str:
@@ -187,4 +192,4 @@ def _texts(plot: Plot, layer: Layer, frame: Frame) -> Iterator[Drawn]:
 
 
 DRAW: dict[str, Callable[[Plot, Layer, Frame], Iterator[Drawn]]] = {
-    "bar": _boxes, "rect": _boxes, "line": _lines, "area": _areas, "point": _points, "rule": _rules, "text": _texts}
+    "bar": _bars, "line": _lines, "area": _areas, "point": _points, "rule": _rules, "text": _texts}

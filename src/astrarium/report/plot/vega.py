@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from astrarium.report.plot.colours import DARK, LIGHT, ROLES
-from astrarium.report.plot.frame import ROW, TALL, above, span_of
+from astrarium.report.plot.frame import ROW, TALL, above, row_height, span_of
 from astrarium.report.plot.plot import Axis, Column, Layer, Plot
 from astrarium.report.plot.quantities import LADDERS, axis_unit, ticks
 
@@ -29,7 +29,7 @@ def vega(plot: Plot, width: float | None = None, *, dark: bool = False) -> Spec:
         dark: whether `config` is that of a dark page.
     """
     rows = len(plot.y.order)
-    high = rows * (TALL if above(plot.y) else ROW) if rows else plot.height
+    high = rows * row_height(plot.y) if rows else plot.height
     layers = [each for number, layer in enumerate(plot.layers) for each in _layers(plot, layer, number, width)]
     if plot.y.order and above(plot.y):
         layers += [_names(plot, HALO), _names(plot, {"color": {"expr": "ink"}})]
@@ -55,7 +55,7 @@ def _layers(plot: Plot, layer: Layer, number: int, width: float | None) -> Itera
     """The layer; of a line also points that are seen when pointed at."""
     if not layer.columns or not _length(layer):
         return
-    own: Spec = {"data": {"values": list(_data(layer))}, "mark": _mark(plot, layer),
+    own: Spec = {"data": {"values": list(_data(layer)), "name": f"layer{number}"}, "mark": _mark(plot, layer),
                  "encoding": _encoding(plot, layer, width)}
     hovers = list(_hovers(layer))
     if hovers:
@@ -63,7 +63,7 @@ def _layers(plot: Plot, layer: Layer, number: int, width: float | None) -> Itera
         own["encoding"]["tooltip"] = [{"field": f"h{place}", "type": "nominal", "title": title}
                                       for place, (title, _) in enumerate(hovers)]
     if layer.mark == "text":
-        yield own | {"mark": {**own["mark"], **HALO}}
+        yield own | {"mark": {**{name: own["mark"][name] for name in own["mark"] if name != "color"}, **HALO}}
     first = not any(each.columns for each in plot.layers[:number])
     params = []
     if "colour" in layer.columns and not any("colour" in each.columns for each in plot.layers[:number]) \
@@ -72,11 +72,11 @@ def _layers(plot: Plot, layer: Layer, number: int, width: float | None) -> Itera
     if plot.zoom and first:
         shift = "[event.shiftKey]"
         params.append({"name": "zoom", "bind": "scales", "select": {
-            "type": "interval", "zoom": f"wheel!{shift}",
+            "type": "interval", "encodings": ["x"] if plot.y.order else ["x", "y"], "zoom": f"wheel!{shift}",
             "translate": f"[pointerdown{shift}, window:pointerup] > window:pointermove!"}})
     yield own | ({"params": params} if params else {})
     if layer.mark == "line" and hovers:
-        yield own | {"mark": {"type": "point", "opacity": 0, "size": 90},
+        yield own | {"data": {"name": f"layer{number}"}, "mark": {"type": "point", "opacity": 0, "size": 90},
                      "encoding": {name: own["encoding"][name] for name in ("x", "y", "tooltip")}}
 
 
@@ -135,8 +135,7 @@ def _laddered(value: str, quantity: str, form: str = ".4~g") -> str:
 
 
 def _mark(plot: Plot, layer: Layer) -> Spec:
-    kind = "bar" if layer.mark == "rect" and not (plot.x.order and plot.y.order) else layer.mark
-    found: Spec = {"type": kind, "clip": bool(plot.zoom)}
+    found: Spec = {"type": layer.mark, "clip": bool(plot.zoom)}
     if "opacity" not in layer.columns and layer.opacity < 1:
         found["opacity"] = layer.opacity
     if "colour" not in layer.columns:
@@ -206,10 +205,10 @@ def _place(plot: Plot, channel: str, axis: Axis) -> Spec:
         look: Spec | None = {"title": None, "grid": False, "domain": False, "ticks": False, "labelLimit": 220} \
             if shown else None
         return {"type": "nominal", "sort": list(axis.order), "axis": look,
-                "scale": {"domain": list(axis.order), "paddingInner": 0, "paddingOuter": 0}}
+                "scale": {"type": "band", "domain": list(axis.order), "paddingInner": 0, "paddingOuter": 0}}
     low, high = span_of(plot, channel)
-    scale: Spec = {"domain": [low, high], "nice": False, "zero": False}
-    return {"type": "quantitative", "scale": scale | ({"type": "log"} if axis.log else {}),
+    scale: Spec = {"domain": [low, high], "nice": False}
+    return {"type": "quantitative", "scale": scale | ({"type": "log"} if axis.log else {"zero": False}),
             "axis": _axis(axis, low, high, channel) if axis.shown else None}
 
 

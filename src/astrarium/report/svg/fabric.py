@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from astrarium.fabric.numbers import Said
 from astrarium.fabric.sketch import Box, Line, Sketch
-from astrarium.report.svg.charts import COLOURS
+from astrarium.report.plot.colours import PALETTE
 from astrarium.units import format_rate, format_time
 
 __all__ = ["LinkWords", "fabric_svg", "link_words"]
@@ -27,6 +27,7 @@ LETTER, LINE, PAD, GAP, RIM = 6.3, 14.0, 8.0, 16.0, 20.0
 LAYER = 62.0            # px between layers
 INSIDE = 34.0           # px between the rows of a frame
 ICON = 18.0
+COLD, HOT = (136, 170, 204), (204, 51, 17)      # links that are never busy, and the busiest
 Point = tuple[float, float]
 
 
@@ -177,12 +178,13 @@ def _lines_of(at: int, box: Box, drawing: Sketch, words: Mapping[int, LinkWords]
             yield f"{words[line.link].title}: {line.shape}", line.link
 
 
-def fabric_svg(title: str, drawing: Sketch, words: Mapping[int, LinkWords]) -> str:
-    """The picture. `words`: of every link that a line is of."""
+def fabric_svg(title: str, drawing: Sketch, words: Mapping[int, LinkWords],
+               busy: Mapping[int, float] = MappingProxyType({})) -> str:
+    """The picture. `words`: of every link that a line is of. `busy`: the busy share of links, which colours them: from
+    blue to red, the busiest."""
     layout = _Layout(drawing, words)
     layout.place()
-    colour = {link: COLOURS[place % len(COLOURS)] for place, link in enumerate(sorted({
-        line.link for line in drawing.lines}))}
+    colour = _colours(sorted({line.link for line in drawing.lines}), busy)
     every = [*layout.at.values(), *layout.frames]
     left, top = min(each.x for each in every), min(each.y for each in every)
     legend = list(_legend(drawing, words, colour))
@@ -202,6 +204,14 @@ def fabric_svg(title: str, drawing: Sketch, words: Mapping[int, LinkWords]) -> s
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
             f'height="{height:.0f}" role="img" font-family="Helvetica, Arial, sans-serif" font-size="11">'
             f'<rect width="100%" height="100%" fill="#fff"/>{"".join(body)}</svg>\n')
+
+
+def _colours(links: Sequence[int], busy: Mapping[int, float]) -> dict[int, str]:
+    most = max(busy.values(), default=0.0)
+    if most <= 0:
+        return {link: PALETTE[place % len(PALETTE)] for place, link in enumerate(links)}
+    return {link: "#" + "".join(f"{round(cold + busy.get(link, 0.0) / most * (hot - cold)):02x}"
+                                for cold, hot in zip(COLD, HOT)) for link in links}
 
 
 def _text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:

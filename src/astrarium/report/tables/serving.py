@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from astrarium.cost.interval import Interval
 from astrarium.report.tables.serving_fleet import fleet_lines
-from astrarium.report.tables.table import Table
+from astrarium.report.tables.table import Table, count_text
 from astrarium.serving import LONGER, Objective, Policy, Served
 from astrarium.serving.outcome import PERCENTILES, PS, mean_of, percentiles
 from astrarium.units import format_time
@@ -35,12 +35,12 @@ def serving_tables(served: Served, objective: Objective, title: str) -> Iterator
     rates = served.rates(window, objective)
     chosen = int(served.within(window).sum())
     tpot = mean_of(*latencies["tpot"]) if "tpot" in latencies else 0.0
-    user = f", {PS / tpot:,.4g} for each user" if tpot else ""
+    user = f", {count_text(PS / tpot)} for each user" if tpot else ""
     lines = [("requests", f"{len(served.finish):,}", f"in {served.span:,.4g} s"),
              ("steady state" if window else "whole run", f"{chosen:,}", _when(served) if window else _unsteady(served)),
              ("requests", f"{rates['requests_per_s']:,.4g}", "per s"),
              ("output tokens", f"{rates['output_tokens_per_s']:,.5g}",
-              f"per s; {rates['output_tokens_per_s_per_npu']:,.4g} for each of {served.npus:,} NPUs"
+              f"per s; {count_text(rates['output_tokens_per_s_per_npu'])} for each of {served.npus:,} NPUs"
               + user),
              ("steps", f"{served.steps:,}", f"{served.tokens / max(1, served.steps):,.4g} tokens each; busy "
               f"{100 * served.busy_share:.1f} % of the time"),

@@ -9,7 +9,7 @@ from astrarium.planner.serving.goal import Goal
 from astrarium.planner.serving.routed import Routed
 from astrarium.planner.serving.shortlist import Line, ServingPlan
 from astrarium.report.tables.interval import interval_remarks
-from astrarium.report.tables.table import Table
+from astrarium.report.tables.table import Table, count_text
 from astrarium.units import format_time
 
 __all__ = ["HEAD", "found_so_far", "front_table", "head_of", "row_of", "serving_plan_remarks", "serving_plan_tables"]
@@ -44,7 +44,7 @@ def row_of(place: str, line: Line, found: ServingPlan) -> tuple[str, ...]:
         name += f", steps of {engine.tokens:,}"
     limits = [format_time(each.of(line.served)) for each in found.service.slo.limits]
     return (place + (" =" if line.tie else ""), name, engine.format, f"{line.engines:,}", f"{line.npus:,}",
-            f"{line.load * line.engines:,.4g}", *limits, f"{line.tokens:,.4g}", f"{line.user:,.4g}",
+            count_text(line.load * line.engines), *limits, count_text(line.tokens), count_text(line.user),
             f"{100 * float(line.figures.get('cache_use_most', 0.0)):.0f} %",
             *(f"{line.money[name] / AMOUNTS.get(name, 1):,.3g}" if name in line.money else ""
               for name in MONEY if _known(found, name)))
@@ -115,7 +115,7 @@ def _span(line: Line, goal: Goal) -> str:
 
 def front_table(found: ServingPlan) -> Table:
     """Loads of the lines that no other load exceeds in tokens/s of a user and of an NPU."""
-    rows = [(f"{point.user:,.4g}", f"{point.npu:,.4g}", str(place),
+    rows = [(count_text(point.user), count_text(point.npu), str(place),
              found.lines[place - 1].trial.candidate.engine.format, "" if point.holds else "beyond the limits")
             for place, point in found.front]
     return Table("loads that no other exceeds in both", ">><<<", rows, ("tok/s/user", "tok/s/NPU", "line", "", ""))
@@ -124,7 +124,7 @@ def front_table(found: ServingPlan) -> Table:
 def found_so_far(done: int, candidates: int, trials: Sequence[Trial]) -> Table:
     """The best engines before all are looked at."""
     rows = [(trial.candidate.machine.device, trial.candidate.engine.words, trial.candidate.engine.format,
-             f"{trial.rate:,.4g}", f"{trial.rate / trial.candidate.engine.npus:,.4g}") for trial in trials]
+             count_text(trial.rate), count_text(trial.rate / trial.candidate.engine.npus)) for trial in trials]
     return Table(f"so far ({done:,} of {candidates:,} engines looked at)", "<<<>>", rows,
                  ("", "engine", "format", "requests/s an engine", "requests/s and NPU"))
 

@@ -56,6 +56,7 @@ def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
 
 def several_plain(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """What `--json` prints: a row per design."""
-    return [{"design": run.name, "makespan_ps": run.result.makespan_ps,
-             "parts_ps": run.parts, "peak_memory_bytes": run.result.peak_memory, "figures": run.figures}
+    return [{"design": run.name, "makespan_ns": run.result.makespan_ps / 1000,
+             "parts_ns": {name: ps / 1000 for name, ps in run.parts.items()},
+             "peak_memory_bytes": run.result.peak_memory, "figures": run.figures}
             for run in runs]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.engine.plan import Shape
-from astrarium.fabric.built import Laid, laid_of, laid_out
+from astrarium.fabric.built import Built, Laid, laid_of, laid_out
 from astrarium.fabric.config import Fabric
 from astrarium.fabric.numbers import Said, known
 from astrarium.fabric.of_dims import document_of_dims
@@ -18,9 +21,10 @@ from astrarium.network.config import Network
 from astrarium.network.dims import plan_dims
 from astrarium.report.svg.fabric import fabric_svg, link_words
 from astrarium.report.tables.table import Table
+from astrarium.result import Result
 from astrarium.units import format_rate, format_time
 
-__all__ = ["ShownFabric", "fabric_picture", "fabric_rows", "fabric_table", "shown_dims", "shown_fabric"]
+__all__ = ["ShownFabric", "busy_links", "fabric_picture", "fabric_rows", "fabric_table", "shown_dims", "shown_fabric"]
 
 
 class ShownFabric(Struct, frozen=True, eq=False):
@@ -75,11 +79,24 @@ def fabric_table(shown: ShownFabric) -> Table:
                  ("link", "links", "on ways", "bandwidth", "latency", "tier"))
 
 
-def fabric_picture(shown: ShownFabric) -> str:
-    """The picture as SVG."""
+def busy_links(result: Result) -> dict[int, float]:
+    """By number of a link's name: the busy share of the busiest link of a run on a fabric; empty for dims."""
+    found, names = result.links, result.names
+    if not isinstance(names, Built) or not len(found.busy):
+        return {}
+    most = np.zeros(len(names.laid.expanded.links))
+    np.maximum.at(most, names.wired.link_of[found.number], found.utilisation)
+    return {int(link): float(most[link]) for link in np.unique(names.wired.link_of)}
+
+
+def fabric_picture(shown: ShownFabric, busy: Mapping[int, float] = MappingProxyType({})) -> str:
+    """The picture as SVG. `busy`: of links by the number of their name (`busy_links`), which then colours them."""
     found = shown.laid.expanded
     plain = np.array([word.free or word.bandwidth is word.latency is None for word in shown.known], np.bool_)
     drawn = sketch(found, shown.laid.npus, shown.laid.on_ways, plain)
     words = {at: link_words(link.path, word) for at, (link, word) in enumerate(zip(found.links, shown.known,
                                                                                     strict=True))}
-    return fabric_svg(f"{shown.title}: {shown.laid.npus.size:,} NPUs", drawn, words)
+    words = {at: word if at not in busy else replace(word, rate=f"{100 * busy[at]:.1f} % busy",
+                                                     all=f"{word.all}; the busiest {100 * busy[at]:.1f} % of the run")
+             for at, word in words.items()}
+    return fabric_svg(f"{shown.title}: {shown.laid.npus.size:,} NPUs", drawn, words, busy)

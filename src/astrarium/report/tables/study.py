@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from astrarium.cost import FIGURES
 from astrarium.report.tables.study_data import StudyReport
 from astrarium.report.tables.study_interval import study_intervals
 from astrarium.report.tables.table import Table
@@ -78,6 +79,10 @@ def shown(name: str, value: float) -> str:
         return format_time(value)
     if name in PRICES and value >= DOLLARS:
         return f"${value:,.0f}"
+    figure = FIGURES.get(name)
+    if figure is not None and figure.shown is not str:
+        text = figure.shown(value)
+        return f"${text.removesuffix(' US dollars')}" if text.endswith(" US dollars") else text
     return format_bytes(value) if name in SIZES else f"{value:.6g}"
 
 

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from msgspec import Struct
 
-__all__ = ["Table", "print_tables", "text_of"]
+__all__ = ["Table", "count_text", "print_tables", "text_of"]
 
 GAP = "  "
 
@@ -20,6 +20,11 @@ class Table(Struct, frozen=True):
     align: str
     rows: Sequence[Sequence[str]]
     head: Sequence[str] = ()
+
+
+def count_text(value: float) -> str:
+    """A rate for a person: four digits, and whole from 10,000 on (141,700, not 1.417e+05)."""
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"
 
 
 def text_of(table: Table, *, bold: bool = False) -> str:

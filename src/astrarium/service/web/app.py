@@ -21,7 +21,7 @@ from astrarium.service.folder import Folder
 from astrarium.service.web import asks, views
 from astrarium.service.web.answers.question import Ask
 from astrarium.service.web.guard import Guard, RefusedError
-from astrarium.service.web.jobs import Jobs
+from astrarium.service.web.jobs import INSIDE, Jobs
 from astrarium.service.web.pool import Pool
 from astrarium.service.web.settings import Settings
 
@@ -32,7 +32,7 @@ FILE = Annotated[str, Query(max_length=200)]
 SETS = Annotated[list[str], Query(alias="set", max_length=64)]
 OTHER_SETS = Annotated[list[str], Query(alias="with", max_length=64)]
 CLIENT = Annotated[str, Query(pattern=r"^[a-z0-9]{1,32}$")]
-STATIC = {"workbench.js": "text/javascript; charset=utf-8", "workbench.css": "text/css; charset=utf-8"}
+STATIC = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
 TICK = 0.4          # seconds between two looks at a job
 SANDBOX = ("sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
            "style-src 'unsafe-inline'; img-src data:")
@@ -106,13 +106,13 @@ class _Workbench:
         if "token" in request.query_params:     # the cookie has it now
             return Response(status_code=303, headers={"location": "/"})
         choices = await self._ask("start", Ask(view="choices"))
-        return self._shown(request, "Start", views.start(choices, list(self.folder.files())[:12], self.jobs.all()[:5]),
-                           at="/")
+        files = [each for each in self.folder.files() if not each.name.startswith("jobs/")][:12]
+        return self._shown(request, "Start", views.start(choices, files, self.jobs.all()[:5]), at="/")
 
     async def files(self, request: Request) -> Response:
         """The files of the folder."""
-        return self._shown(request, "Files", views.file_list(list(self.folder.files()), self.settings.folder),
-                           at="/files")
+        files = [each for each in self.folder.files() if each.name.rpartition("/")[2] not in INSIDE]
+        return self._shown(request, "Files", views.file_list(files, self.settings.folder), at="/files")
 
     async def all_jobs(self, request: Request) -> Response:
         """The jobs of the folder."""
@@ -158,9 +158,10 @@ class _Workbench:
 
     async def static(self, name: NAME) -> Response:
         """The script and the style."""
-        if name not in STATIC:
+        stem, _, ending = name.partition(".")
+        if stem not in ("workbench", "page") or ending not in STATIC:
             raise RefusedError(404, "there is no such file")
-        return Response(views.static(name), media_type=STATIC[name], headers={"cache-control": "max-age=3600"})
+        return Response(views.static(name), media_type=STATIC[ending], headers={"cache-control": "max-age=600"})
 
     async def raw(self, name: NAME) -> Response:
         """A file to download."""
@@ -238,6 +239,7 @@ class _Workbench:
     async def start_job(self, asked: asks.JobAsked) -> Response:
         """Start a plan, a search, or serving."""
         verb, title, command, told = asked.told(self.folder)
+        title = f"around {self._title(asked.design)}, {told['agent']}" if asked.design and verb == "search" else title
         name = self.jobs.start(verb, title, command, told)
         return JSONResponse({"id": name, "link": views.link("job", name)}, 201)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from astrarium.catalog import name_of
 from astrarium.errors import InputError
 from astrarium.service.folder import Folder
 
@@ -73,6 +74,8 @@ class JobAsked(BaseModel):
 
     def _plan(self, folder: Folder) -> tuple[str, str, str, dict[str, Any]]:
         device = _need("device", self.device)
+        for name in device.split(","):
+            name_of("devices", name.strip())
         given = {name: getattr(self, name) for name in ("gpus", "seq", "global_batch", "prompt", "output", "ttft",
                                                         "tpot", "rate") if getattr(self, name) is not None}
         told: dict[str, Any] = {"device": device, "purpose": self.purpose, "objective": self.objective, **given}
@@ -82,10 +85,12 @@ class JobAsked(BaseModel):
             told["today"] = self.today
             words += ["--from", self.today]
         else:
-            told["model"] = _need("model", self.model)
-            if self.model is not None and self.model.endswith(".json"):
-                folder.path(self.model, "model")
-            words += [str(self.model)]
+            told["model"] = model = _need("model", self.model)
+            if model.endswith(".json"):
+                folder.path(model, "model")
+            else:
+                name_of("models", model)
+            words += [model]
             if self.gpus is None and self.rate is None:
                 raise InputError("gpus", "is missing", expected="a number of devices")
         words += ["--device", device]

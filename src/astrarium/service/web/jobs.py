@@ -23,10 +23,11 @@ from msgspec import Struct
 
 from astrarium.errors import InputError
 
-__all__ = ["Job", "Jobs"]
+__all__ = ["INSIDE", "Job", "Jobs"]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,79}")
 SHOWN = 100     # jobs in a list
+INSIDE = ("job.json", "lock", "pid.json", "progress.json", "result.json", "log.txt")     # files that nobody opens
 
 
 class Job(Struct, frozen=True):

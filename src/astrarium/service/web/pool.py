@@ -1,7 +1,7 @@
 """Answers for open pages, by the workers of the service (`service.workers`).
 
-A client (one open page) has one answer at a time. A newer question takes the place of the one that waits, and interrupts
-the one that runs; if that does not end soon, its worker is killed and replaced.
+A client (one open page) has one answer at a time. A newer question takes the place of the one that waits, and
+interrupts the one that runs; if that does not end soon, its worker is killed and replaced.
 """
 
 from __future__ import annotations

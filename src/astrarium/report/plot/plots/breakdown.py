@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -96,4 +97,11 @@ def _sentence(rows: Sequence[Row], used: Iterable[str]) -> str:
     return f"{name}: {said}.{left}"
 
 
-PLOT = Drawing(("run", "plan"), lambda found: breakdown(found if isinstance(found, Shortlist) else found.result))
+def _drawn(found: Any) -> Plot:
+    if isinstance(found, list):
+        return stacked("Parts of the time of the rank that finishes last", "time",
+                       [(run.name, {words: run.parts[name] / 1000 for name, words in PARTS}) for run in found])
+    return breakdown(found if isinstance(found, Shortlist) else found.result)
+
+
+PLOT = Drawing(("run", "runs", "plan"), _drawn)

@@ -20,7 +20,7 @@ from astrarium.workload.transformer import Transformer
 
 __all__ = ["FOOTPRINT", "PLOT", "capacity_rule", "footprint", "memory"]
 
-POINTS = 2_000      # of a line: of neighbours the one that holds most
+POINTS = 700      # of a line: of neighbours the one that holds most
 
 
 def memory(result: Result) -> Plot:

@@ -9,7 +9,7 @@ from astrarium.errors import InputError
 from astrarium.planner.timeline import Unit, units_of
 from astrarium.report.plot.colours import PALETTE
 from astrarium.report.plot.find import Drawing
-from astrarium.report.plot.plot import MOST, Axis, Column, Layer, Plot
+from astrarium.report.plot.plot import SPANS, Axis, Column, Layer, Plot
 from astrarium.result import Result
 from astrarium.units import format_time
 from astrarium.workload.transformer import Transformer
@@ -29,17 +29,17 @@ def pipeline(result: Result, design: Design) -> Plot:
         design: a design whose workload is a `Transformer`.
 
     Raises:
-        InputError: of another workload, of a run without node times or with more than 400,000 compute nodes.
+        InputError: of another workload, of a run without node times or with more than 2,000,000 compute nodes.
     """
     workload = design.workload
     if not isinstance(workload, Transformer):
         raise InputError("pipeline", f"the workload is a {type(workload).__name__}", expected="a Transformer")
     units = units_of(result, workload) if result.recorded and result.makespan_ps else ()
     if not units:
-        raise InputError("pipeline", "the run has no node times, or more than 400,000 compute nodes",
+        raise InputError("pipeline", "the run has no node times, or more than 2,000,000 compute nodes",
                          expected="simulate(design) of fewer NPUs or micro-batches")
     drawn = units[:SHOWN]
-    each = -(-sum(map(len, drawn)) // MOST)
+    each = -(-sum(map(len, drawn)) // SPANS)
     rows = [(f"stage {stage}", *box) for stage, mine in enumerate(drawn) for box in _boxes(mine, each)]
     columns = {"y": Column("stage", [row[0] for row in rows]), "colour": Column("pass", [row[1] for row in rows]),
                "batch": Column("micro-batch", [row[2] for row in rows]),

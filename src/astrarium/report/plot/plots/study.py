@@ -98,7 +98,7 @@ def _rim(values: Sequence[float], side: int) -> float:
     """An end of an axis, a little beyond the values."""
     low, high = min(values), max(values)
     if _logarithmic(values):
-        return high * (high / low) ** 0.04 if side > 0 else low / (high / low) ** 0.04
+        return float(high * (high / low) ** 0.04 if side > 0 else low / (high / low) ** 0.04)
     margin = 0.04 * (high - low or abs(high) or 1.0)
     return high + margin if side > 0 else low - margin if low < 0 else max(low - margin, 0.0)
 
@@ -142,7 +142,7 @@ def coordinates(answer: Searched) -> Plot:
                 "stronger." + (f" {held} knobs with one value are left out." if held else ""),
                 (_uprights(axes), Layer("line", columns, size=1.5), texts),
                 Axis("", "count", low=-0.06, high=1.06, shown=False),
-                Axis(order=tuple(axis.name for axis in axes), tall=True),
+                Axis(order=tuple(axis.name for axis in axes), tall=True, row=58),
                 groups if strong < len(chosen) else {best: PALETTE[1]})
 
 
@@ -232,13 +232,13 @@ def convergence(answer: Searched) -> Plot:
         InputError: where no trial met every requirement.
     """
     report = _report(answer)
-    if not report.convergence:
-        raise InputError("convergence", "no trial met every requirement", expected="a study with a feasible design")
     name = report.goal.objectives[0].name
     quantity = quantity_of(name)
     rows = [(f"{each.agent} ({each.seeds} seed{'s' if each.seeds > 1 else ''})", *row) for each in report.convergence
             for row in zip(each.designs.tolist(), each.median.tolist(), each.low.tolist(), each.high.tolist())
             if math.isfinite(row[1])]
+    if not rows:
+        raise InputError("convergence", "no trial met every requirement", expected="a study with a feasible design")
     values = [value for row in rows for value in row[2:] if math.isfinite(value)]
     columns = {"colour": Column("agent", [row[0] for row in rows]),
                "x": Column("distinct designs", [float(row[1]) for row in rows], "count"),

@@ -18,7 +18,7 @@ from astrarium.validate.predict import Prediction, Value
 from astrarium.validate.verdict import Validation
 from astrarium.vocab import CommOp
 
-__all__ = ["BUSBW", "ERRORS", "MEASURED", "busbw", "errors", "measured"]
+__all__ = ["BUSBW", "ERRORS", "MEASURED", "busbw", "errors", "groups", "measured"]
 
 BAND = 0.1
 SOURCES = 9         # with a colour of their own
@@ -37,6 +37,11 @@ def _dots(made: Validation) -> list[_Dot]:
     return [_Dot("incomplete" if not each.meant.stated else "fitted" if fitted else "unseen", each, value)
             for each, fitted in zip(made.found, made.fitted, strict=True) if isinstance(each, Prediction)
             for value in each.values if value.measured > 0 and value.predicted > 0]
+
+
+def groups(made: Validation) -> list[tuple[str, str]]:
+    """(metric, kind of rows) of everything that `measured` can draw."""
+    return list(dict.fromkeys((dot.value.metric, dot.kind) for dot in _dots(made)))
 
 
 def _metric(dots: Sequence[_Dot], metric: str | None, kind: str | None) -> tuple[str, list[_Dot]]:

@@ -9,6 +9,7 @@ from astrarium.report.tables.explain import explanation_tables
 from astrarium.search.explain import explain
 from astrarium.service.web.answers.caches import Caches, Changed
 from astrarium.service.web.answers.design import command, tiles
+from astrarium.service.web.answers.pictures import pictures
 from astrarium.service.web.answers.question import Ask
 from astrarium.simulate import simulate
 
@@ -26,7 +27,7 @@ def compare_answer(question: Ask, caches: Caches) -> dict[str, Any]:
     beside = Changed(first.design, second.design, {}, {})
     html = (f'<div class="pair"><section><h2>A: {escape(names[0])}</h2>{tiles(first, results[0], None)}</section>'
             f'<section><h2>B: {escape(names[1])}</h2>{tiles(beside, results[1], results[0])}</section></div>'
-            + "".join(map(table_of, explanation_tables(found, "A", "B"))))
+            + pictures("explain", found) + "".join(map(table_of, explanation_tables(found, "A", "B"))))
     return {"html": html, "command": _command(question, first, second)}
 
 

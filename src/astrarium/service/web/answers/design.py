@@ -13,12 +13,14 @@ from astrarium.cost.interval import interval_of
 from astrarium.cost.training import conditions
 from astrarium.design import Design
 from astrarium.report.pages.html import bar, escape, key, table_of
+from astrarium.report.pages.page import ShownRun
 from astrarium.report.tables.figures import figure_table
 from astrarium.report.tables.interval import interval_table, span
 from astrarium.report.tables.summary import PARTS, summary_tables, time_table
 from astrarium.result import Result
 from astrarium.service.web.answers.caches import Caches, Changed
 from astrarium.service.web.answers.knobs import Shown, knobs_of, usual
+from astrarium.service.web.answers.pictures import pictures
 from astrarium.service.web.answers.question import Ask
 from astrarium.units import format_bytes, format_time
 from astrarium.workload.transformer import Transformer
@@ -70,12 +72,14 @@ def answer(question: Ask, caches: Caches) -> dict[str, Any]:
 
 
 def details(question: Ask, caches: Caches) -> dict[str, Any]:
-    """All tables of `astrarium run`."""
+    """All tables and pictures of `astrarium run`."""
     changed = caches.changed(question.design, question.sets)
     design, result = changed.design, caches.result(changed.design)
     within = interval_of(design)
     more = (figure_table(figures(design, result, ()), conditions(design), within), interval_table(within, result))
-    return {"html": "".join(map(table_of, summary_tables(result, question.design, *more)))}
+    shown = ShownRun(design, result, question.design, more)
+    tables = "".join(map(table_of, summary_tables(result, f"Times and memory of {question.design}", *more)))
+    return {"html": pictures("run", shown) + tables}
 
 
 def saved_text(question: Ask, caches: Caches) -> dict[str, Any]:
@@ -109,7 +113,7 @@ def tiles(changed: Changed, result: Result, before: Result | None) -> str:
                                _change(now[name], then.get(name), name in UP),
                                "" if within is None or not within.known else span(within, name, now[name])))
     found.append(_memory(result, before))
-    return f'<div class="tiles">{"".join(found)}</div>'
+    return f'<div class="tiles" role="region" aria-label="Figures" tabindex="0">{"".join(found)}</div>'
 
 
 def _memory(result: Result, before: Result | None) -> str:
@@ -138,7 +142,7 @@ def _change(now: float, then: float | None, up: bool) -> str:
         return '<span class="change">unchanged</span>'
     kind = "better" if (share > 0) == up else "worse"
     text = f"x {share + 1:.3g}" if share >= 1 else f"{100 * share:+.{2 if abs(share) < 0.1 else 3}g} %"
-    return f'<span class="change {kind}">{escape(text)}<span class="sr"> ({kind})</span></span>'
+    return f'<span class="change {kind}">{escape(text)}<span class="vh"> ({kind})</span></span>'
 
 
 def _spent(result: Result, before: Result | None) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from astrarium.config.yamlfile import parse_yaml, read_text
 from astrarium.errors import InputError
+from astrarium.report.pages.html import table_of
 from astrarium.service.web.answers.caches import Caches
 from astrarium.service.web.answers.question import Ask
 
@@ -57,29 +61,58 @@ def _is_model(path: str) -> bool:
 
 
 def file_page(question: Ask, caches: Caches) -> dict[str, Any]:
-    """The page of a study or a trace, as parts of HTML."""
+    """What a file is, and its content as HTML. A file that is wrong says why."""
     kind = kind_of(caches, question.file)
     path = os.path.relpath(caches.folder.path(question.file, "file"), caches.folder.root)
-    if kind == "study":
-        return {"kind": kind, **_study(path)}
-    if kind == "trace":
-        return {"kind": kind, **_trace(path)}
-    return {"kind": kind, "html": "", "command": ""}
+    try:
+        return {"kind": kind, **_PAGES.get(kind, _nothing)(path)}
+    except InputError as error:
+        return {"kind": kind, "problem": str(error)}
+
+
+def _nothing(path: str) -> dict[str, Any]:
+    del path
+    return {}
 
 
 def _study(path: str) -> dict[str, Any]:
-    import shlex
-
-    from astrarium.report.pages.html import table_of
+    """What `astrarium report` prints."""
     from astrarium.report.tables.study import report_tables
     from astrarium.report.tables.study_data import study_report
     from astrarium.search.studyfile import load_study
 
-    report = study_report([load_study(path)])
-    return {"html": "".join(map(table_of, report_tables(report))), "command": f"astrarium report {shlex.quote(path)}"}
+    return {"html": "".join(map(table_of, report_tables(study_report([load_study(path)])))),
+            "command": shlex.join(["astrarium", "report", path])}
 
 
 def _trace(path: str) -> dict[str, Any]:
-    import shlex
+    """What `astrarium trace show` prints."""
+    from astrarium.report.trace.statistics import statistics_tables
+    from astrarium.report.trace.times import time_tables, times_of
+    from astrarium.trace import groups_of, read_traces
+    from astrarium.trace.counts import statistics
 
-    return {"html": "", "command": f"astrarium trace show {shlex.quote(path)}"}
+    traces = read_traces([path])
+    counted, times = statistics(traces.classes[0]), times_of(traces.classes[0], traces.texts, groups_of(traces))
+    return {"html": "".join(map(table_of, [*statistics_tables(counted, path), *time_tables(times)])),
+            "command": shlex.join(["astrarium", "trace", "show", path])}
+
+
+def _log(path: str) -> dict[str, Any]:
+    """The rows of a log of nccl-tests."""
+    from astrarium.collective.bandwidth import bus_factor
+    from astrarium.collective.nccl_log import read_log
+    from astrarium.report.tables.table import Table
+    from astrarium.units import format_bytes, format_rate, format_time
+
+    log = read_log(path)
+    factor = bus_factor(log.op, log.ranks)
+    rows = [(format_bytes(size), format_time(ns), format_rate(size / ns), format_rate(factor * size / ns))
+            for size, ns in zip(log.size.tolist(), log.ns.tolist())]
+    title = f"{log.op.name.lower()} of {log.ranks:,} ranks on {log.hosts:,} hosts, as measured"
+    return {"html": table_of(Table(title, ">>>>", rows, ("payload", "time", "algbw", "busbw"))),
+            "command": shlex.join(["astrarium", "calibrate", path, "--fabric", "mine", "--link-bandwidth", "450GB/s"])}
+
+
+_PAGES: Mapping[str, Callable[[str], dict[str, Any]]] = MappingProxyType({
+    "study": _study, "trace": _trace, "log": _log})

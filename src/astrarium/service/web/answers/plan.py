@@ -9,13 +9,13 @@ from typing import Any
 from astrarium.config.whole import write_whole
 from astrarium.design import dump_design
 from astrarium.planner import plan, plan_from
-from astrarium.planner.breakdown import PARTS
 from astrarium.planner.explore import Progress
-from astrarium.planner.shortlist import WORDS, Line, Shortlist
-from astrarium.report.pages.html import bar, escape, key, table_of
-from astrarium.report.pages.plan import COLOUR, plan_page
+from astrarium.planner.shortlist import Line, Shortlist
+from astrarium.report.pages.html import escape, table_of
+from astrarium.report.pages.plan import plan_page
 from astrarium.report.tables.shortlist import HEAD, remarks, row_of, shortlist_tables
 from astrarium.report.tables.table import Table
+from astrarium.service.web.answers.pictures import pictures
 from astrarium.units import format_time
 
 __all__ = ["plan_found"]
@@ -56,15 +56,11 @@ def _html(found: Shortlist, lines: list[tuple[str, Line]], folder: str) -> str:
     body = "".join("<tr>" + "".join(f'<td class="{"l" if at < 2 else "r"}">{_cell(at, cell, name, place)}</td>'
                                     for at, cell in enumerate(row)) + f"<td>{_beside(name, place)}</td></tr>"
                    for (place, _), row in zip(lines, rows, strict=True))
-    longest = max(line.time for _, line in lines)
-    used = {part: WORDS[part] for part in PARTS if any(line.breakdown.mean[part] > 0 for _, line in lines)}
-    bars = "".join(bar(f"{place}: {line.label}", format_time(line.time), line.breakdown.mean, longest, COLOUR, WORDS)
-                   for place, line in lines)
     rest = "".join(map(_rest, [*shortlist_tables(found)][1:-1]))
     return (f'<h2>Layouts, the {"fastest" if found.objective.name == "time" else "best"} first</h2>'
             '<p class="note">A layout leads to its design, whose knobs can be turned.</p>'
             f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-            f"<h2>Parts of a step (mean over all NPUs)</h2>{key(used, COLOUR)}{bars}{rest}"
+            f"{pictures('plan', found)}{rest}"
             f"<details><summary>What was looked at and assumed</summary>{_lines([*remarks(found)])}</details>")
 
 
@@ -111,5 +107,6 @@ def _serving(asked: dict[str, Any], folder: str, say: Say) -> dict[str, Any]:
         links.append(f'<li>engine {place}: <a href="/file/{name}/line{place}.yaml">serve it</a>, '
                      f'<a href="/design/{name}/line{place}.design.yaml">turn the knobs of its design</a></li>')
     _page(folder, PAGE.write(found))
-    return {"html": "".join(_rest(each) for each in serving_plan_tables(found)) + f"<ol>{''.join(links)}</ol>",
+    tables = "".join(map(_rest, serving_plan_tables(found)))
+    return {"html": f"<ol>{''.join(links)}</ol>{pictures('plan_serving', found)}{tables}",
             "page": True}

@@ -8,14 +8,18 @@ from typing import Any
 
 from astrarium.config.whole import write_whole
 from astrarium.errors import InputError
-from astrarium.report.pages.html import escape, table_of, wide
+from astrarium.report.pages.html import table_of
 from astrarium.report.pages.study import study_page
-from astrarium.report.svg.charts import Band, lines
+from astrarium.report.plot.colours import PALETTE
+from astrarium.report.plot.plot import Axis, Column, Layer, Plot
+from astrarium.report.plot.quantities import quantity_of
+from astrarium.report.plot.svg import svg
 from astrarium.report.tables.study import report_tables, shown
 from astrarium.report.tables.study_data import study_report
 from astrarium.search.limits import NO_LIMITS
 from astrarium.search.study import Progress, search
 from astrarium.search.studyfile import load_study
+from astrarium.service.web.answers.pictures import pictures
 
 __all__ = ["search_found"]
 
@@ -47,7 +51,7 @@ def search_found(asked: dict[str, Any], folder: str, say: Say) -> dict[str, Any]
     report = study_report([load_study(study)])
     with write_whole(os.path.join(folder, "page.html")) as stream:
         stream.write(study_page(report).encode())
-    return {"html": links + "".join(map(table_of, report_tables(report))), "page": True}
+    return {"html": links + pictures("report", report) + "".join(map(table_of, report_tables(report))), "page": True}
 
 
 class _Progress:
@@ -68,7 +72,9 @@ class _Progress:
         if len(self._x) > 1:
             step = max(1, len(self._x) // 200)
             x, y = self._x[::step], self._y[::step]
-            picture = wide(lines([Band("best so far", x, y, y, y)], "trials", escape(self.objective),
-                                 lambda value: shown(self.objective, value)))
+            columns = {"x": Column("trials", x, "count"), "y": Column("", y, quantity_of(self.objective))}
+            picture = svg(Plot("Best so far", f"The best {self.objective} after each number of trials.",
+                               (Layer("line", columns, colour=PALETTE[0], step=True),), Axis("trials", "count"),
+                               Axis(f"best {self.objective}", quantity_of(self.objective), zero=False)))
         self.say(f"{state.trials:,} of {state.planned:,} trials, best {self.objective} {best}, "
                  f"{state.refused:,} refused", state.trials / max(1, state.planned), html=picture)

@@ -12,6 +12,7 @@ from astrarium.report.pages.serving import ShownServing, serving_page
 from astrarium.report.tables.serving import interval_note, serving_notes, serving_tables
 from astrarium.report.tables.serving_fleet import fleet_tables
 from astrarium.report.tables.serving_prices import price_notes, price_table
+from astrarium.service.web.answers.pictures import pictures
 from astrarium.service.web.answers.safe import refuse_code
 from astrarium.serving import deployed, load_serving, serve_deployed, serve_slower
 from astrarium.serving.interval import widest_interval
@@ -42,6 +43,7 @@ def serve_found(asked: dict[str, Any], folder: str, say: Say) -> dict[str, Any]:
     notes += [interval_note(served, within), *price_notes(prices, deployment.designs[0].cost)]
     tables = [*serving_tables(served, serving.objective, asked["file"]), *fleet_tables(served, serving.members),
               *price_table(prices)]
+    shown = ShownServing(asked["file"], served, tables, notes)
     with write_whole(os.path.join(folder, "page.html")) as stream:
-        stream.write(serving_page(ShownServing(asked["file"], served, tables, notes)).encode())
-    return {"html": "".join(map(table_of, tables)) + "".join(map(note, notes)), "page": True}
+        stream.write(serving_page(shown).encode())
+    return {"html": pictures("serve", shown) + "".join(map(table_of, tables)) + "".join(map(note, notes)), "page": True}

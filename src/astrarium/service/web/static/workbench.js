@@ -14,25 +14,13 @@
     return found;
   };
 
-  // ---------------------------------------------------------------- light and dark, copying
-  const stored = localStorage.getItem("theme");
-  if (stored) document.documentElement.dataset.theme = stored;
-  $("theme").addEventListener("click", () => {
-    const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
-    localStorage.setItem("theme", root.dataset.theme);
-  });
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-copy]");
-    if (!button) return;
-    const text = $(button.dataset.copy).textContent;
-    if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => { button.textContent = "Copied"; });
-    else { const range = document.createRange(); range.selectNodeContents($(button.dataset.copy)); getSelection().removeAllRanges(); getSelection().addRange(range); }
-  });
+  const show = (place, html) => {       // tables of what is shown can be sorted
+    place.innerHTML = html;
+    document.documentElement.dispatchEvent(new CustomEvent("shown", { detail: place }));
+  };
 
   // ---------------------------------------------------------------- a question whose newest version wins
-  const asking = (show, fail) => {
+  const asking = (answered, fail) => {
     let running = null, timer = 0, looks = 0;
     const stop = $("stop"), said = $("said");
     const quiet = () => { clearInterval(looks); stop.hidden = true; said.textContent = ""; };
@@ -54,7 +42,7 @@
         if (mine !== running) return;
         quiet();
         if (found.replaced) return;
-        if (found.error) fail(found); else show(found);
+        if (found.error) fail(found); else answered(found);
       } catch (error) {
         if (error.name === "AbortError" || mine !== running) return;
         quiet();
@@ -90,9 +78,8 @@
     const turned = new Set(asked);        // the others only follow
     const sets = () => fields.filter((f) => turned.has(f.dataset.path) && f.value !== f.dataset.base).map((f) => [f.dataset.path, f.value]);
     const query = () => sets().map(([path, value]) => `&set=${encodeURIComponent(`${path}=${value}`)}`).join("");
-    let shown = "";
     const ask = asking((found) => {
-      answer.innerHTML = found.html;
+      show(answer, found.html);
       $("refused").textContent = "";
       answer.classList.remove("old");
       command(found.command);
@@ -101,7 +88,6 @@
         field.closest(".knob").classList.toggle("followed", also !== undefined);
         if (!turned.has(path)) { field.value = also ?? field.dataset.base; follow(field); mark(field); }
       }
-      shown = query();
       if (all.open) more();
     }, (found) => {
       $("refused").textContent = found.error;
@@ -122,7 +108,7 @@
       place.textContent = "computes ...";
       const found = await fetch(`/api/details?design=${encodeURIComponent(design)}${now}&client=${client}d`).then((a) => a.json()).catch(() => ({ error: "no answer" }));
       if (found.replaced || place.dataset.of !== now) return;
-      if (found.html) place.innerHTML = found.html; else place.replaceChildren(problem(found.error));
+      if (found.html) show(place, found.html); else place.replaceChildren(problem(found.error));
     };
     $("knobs").addEventListener("input", (event) => {
       const target = event.target;
@@ -197,7 +183,7 @@
   // ---------------------------------------------------------------- two designs
   const comparing = $("comparing");
   if (comparing && comparing.hasAttribute("data-ready")) {
-    const ask = asking((found) => { $("compared").innerHTML = found.html; command(found.command); },
+    const ask = asking((found) => { show($("compared"), found.html); command(found.command); },
       (found) => $("compared").replaceChildren(problem(found.error)));
     ask(`/api/compare${location.search}`, 0);
   }

@@ -34,7 +34,8 @@ def design(name: str, found: Mapping[str, Any]) -> str:
 <button type="button" class="changes" id="save">Save as a design</button>
 <button type="button" class="changes" id="search">Search around it</button></p>
 {_saving(name)}{_searching(name)}
-<details id="all"><summary>All tables of this run</summary><div id="details"></div></details></div></div>"""
+<details id="all"><summary>All tables and pictures of this run</summary><div id="details"></div></details>
+</div></div>"""
 
 
 def _saving(name: str) -> str:

@@ -17,7 +17,8 @@ __all__ = ["file", "file_list", "files_table"]
 KINDS: Mapping[str, str] = MappingProxyType({
     "model": "The config.json of a model.", "launch": "The launch arguments of a job that runs today.",
     "space": "A space of designs.", "serving": "A serving file.", "study": "A study: the trials of a search.",
-    "trace": "A trace.", "log": "A log.", "fabric": "A fabric."})
+    "trace": "A trace.", "log": "A log of measurements; `calibrate` makes a device or a fabric of it.",
+    "fabric": "A fabric."})
 
 SAID = ' <span class="said" role="status"></span></form>'
 DEVICE = '<label>Device<input name="device" value="h100_sxm" required></label>'
@@ -50,6 +51,7 @@ def file_list(files: Sequence[Held], folder: str) -> str:
 def file(name: str, found: Mapping[str, Any]) -> str:
     """What the file is, what can be done with it, and what is in it."""
     kind = str(found["kind"])
+    wrong = f'<p class="problem">{escape(str(found["problem"]))}</p>' if "problem" in found else ""
     said = command_line(str(found["command"])) if found.get("command") else ""
     return (f'<p>{escape(KINDS.get(kind, "A file of no known kind."))} <a href="/raw/{quote(name)}">Download it</a></p>'
-            f'{FORMS.get(kind, "").replace("NAME", escape(name))}{said}{found.get("html", "")}')
+            f'{FORMS.get(kind, "").replace("NAME", escape(name))}{wrong}{said}{found.get("html", "")}')

@@ -13,7 +13,12 @@ NAV = (("/", "Start"), ("/files", "Files"), ("/jobs", "Jobs"), ("/compare", "Com
 
 
 def static(name: str) -> bytes:
-    """A file of `static/`."""
+    """A file of `static/`, or the style or script of pages, which views share."""
+    if name.startswith("page."):
+        from astrarium.report.pages.vega import shell as shared
+        from astrarium.report.plot.svg import plot_style
+
+        return (shared("shell.css") + plot_style() if name == "page.css" else shared("shell.js")).encode()
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     with open(os.path.join(here, "static", name), "rb") as stream:
         return stream.read()
@@ -32,11 +37,11 @@ def shell(title: str, main: str, token: str, read_only: bool, at: str) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)} · Astrarium</title><link rel="icon" href="data:,">
-<link rel="stylesheet" href="/static/workbench.css"><script src="/static/workbench.js" defer></script></head>
+<link rel="stylesheet" href="/static/page.css"><link rel="stylesheet" href="/static/workbench.css">
+<script src="/static/page.js" defer></script><script src="/static/workbench.js" defer></script></head>
 <body data-token="{escape(token)}"{" data-read-only" if read_only else ""}>
 <a class="skip" href="#main">Skip to the content</a>
-<header><strong>Astrarium</strong><nav aria-label="Views">{links}</nav>{only}
-<button type="button" id="theme" aria-label="Light or dark" title="Light or dark">◐</button></header>
+<header class="top"><strong>Astrarium</strong><nav aria-label="Views">{links}</nav>{only}</header>
 <main id="main"><h1>{escape(title)}</h1>{main}</main></body></html>
 """
 
@@ -51,8 +56,8 @@ def problem(name: str, text: str) -> str:
 def command_line(text: str, hidden: bool = False) -> str:
     """The command that gives the same, with a button that copies it."""
     return (f'<div class="command"{" hidden" if hidden else ""}>'
-            f'<span class="label">The same on the command line, in the folder</span>'
-            f'<code id="command">{escape(text)}</code><button type="button" data-copy="command">Copy</button></div>')
+            f'<span>The same on the command line, in the folder:</span>'
+            f'<pre id="command" data-copy>{escape(text)}</pre></div>')
 
 
 def rows(head: Sequence[str], cells: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
