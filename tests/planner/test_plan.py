@@ -161,8 +161,8 @@ def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> 
     shown = f"{format_time(2 * low).partition(' ')[0]} to {format_time(2 * high)}"
     assert shown in said
     why = {(each.part, each.after): each.why for each in measured.no_gain}
-    assert why["pp", "8"].startswith("-")
-    assert "bubble" in why["pp", "8"]
+    assert why["pp", "2"].startswith("-")
+    assert "bubble" in why["pp", "2"]
     gained = {(each.part, each.after) for each in measured.changes}
     assert not gained & why.keys()
     assert all(f"  {each.why}\n" in said for each in measured.no_gain)
