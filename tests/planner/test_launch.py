@@ -11,7 +11,7 @@ from tests.planner.spaces import SPARSE
 from astrarium.errors import InputError
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today, launch_arguments, read_launch
-from astrarium.planner.launch.words import arguments_of
+from astrarium.planner.launch.words import arguments_of, printed_arguments
 from astrarium.planner.layout import Layout
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.model.experts import Experts
@@ -125,6 +125,15 @@ def test_printed_arguments(tmp_path: Path) -> None:
     model = now.job.base.model
     assert isinstance(model, Decoder)
     assert (model.kv_heads, list(model.biases), model.vocab, model.positions) == (8, [], 128256, "rotary")
+
+
+@pytest.mark.parametrize("prefix", ["  ", "[default0]:  ", "[default0]:", "0:   ", " 3: [2026-11-28 05:00:00]   ",
+                                    "2026-11-28 05:00:00   ", "[rank0]:[INFO]:   "])
+def test_prefixes_of_logs(prefix: str) -> None:
+    """Of torchrun, srun and time stamps."""
+    names = {"num_layers": "32", "micro_batch_size": "1", "bf16": True, "fp8": None}
+    text = "\n".join(f"{prefix}{name} {'.' * 20} {value}" for name, value in names.items())
+    assert printed_arguments(f"{prefix}using world size: 16 ...\n{text}") == names
 
 
 def test_the_same_model_by_name(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _BARE = re.compile(r"-?[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
 _LAUNCHER = re.compile(r"(?:\S*/)?(?:python[0-9.]*|torchrun)")
 _PROGRAM = re.compile(r"(?:^|[/_])(?:pre)?train\w*\.py$")
 _OPERATOR = re.compile(r"[|&;]+|(?:[0-9]?|&)(?:>.*|<+)")
-_PRINTED = re.compile(r"^(?:.*?[\]:] )?[ \t]*([A-Za-z_]\w{0,80}) \.{2,200} ?(.*)$", re.MULTILINE)
+_PRINTED = re.compile(r"^(?:.*?[\]:0-9][ \t]+|\[[^\]]*\]:)?[ \t]*([A-Za-z_]\w{0,80}) \.{2,200} ?(.*)$", re.MULTILINE)
 
 
 def arguments_of(text: str, where: str, depth: int = 3, stray: list[tuple[str, bool]] | None = None,
