@@ -116,8 +116,8 @@ INTRODUCTION = """# JSON
 
 **Units.** A quantity has one unit, which the name of a number ends in: times are in ns (with ps as thousandths), sizes
 in bytes, bandwidths in GB/s, which are bytes/ns. `_per_...`, `_with_...` and `_at_...` may follow:
-`tokens_per_s_per_npu`. All numbers below a name with a unit (`parts_ns`) have that unit. Numbers without one are counts,
-ratios or figures.
+`tokens_per_s_per_npu`. All numbers below a name with a unit (`parts_ns`) have that unit. Numbers without one are
+counts, ratios or figures.
 
 | end of a name | unit |
 |---|---|"""

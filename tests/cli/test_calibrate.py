@@ -86,7 +86,7 @@ def test_logs_of_two_hosts_make_a_design_take_what_they_took(run: Run, tmp_path:
     said = run("calibrate", nccl_log(tmp_path / "all_reduce_perf.log", 2), "--fabric", "my_nics",
                "--link-bandwidth", "50 GB/s", "--inside", "dgx_h100_nvswitch", "-o", tmp_path / "mine.toml", "--json")
     assert said.code == 0
-    fit = json.loads(said.out)["all_reduce of 2 x 8 ranks"]
+    fit = json.loads(said.out)["median_errors"]["all_reduce of 2 x 8 ranks"]
     assert "all_reduce of 2 x 8 ranks: median error" in said.err
     (tmp_path / "design.yaml").write_text(TWO_HOSTS)
     for size in (2**12, 2**20, 2**28):

@@ -48,9 +48,9 @@ def test_a_kineto_file_makes_a_device(run: Run, tmp_path: Path) -> None:
     assert "7.000 ms" in said.err
     recorded = json.loads(said.out)["recorded"]
     assert (recorded["operations"], recorded["used_operations"], recorded["rows"]) == (11, 10, 5)
-    assert recorded["unused"] == [{"why": "communication", "operations": 1, "ns": 7_000_000}]
-    assert recorded["used_ns"] + 7_000_000 == recorded["ns"]
-    (before, _), (after, _) = (json.loads(said.out)["gemm/bf16"][name] for name in ("before", "after"))
+    assert recorded["unused"] == [{"why": "communication", "operations": 1, "recorded_ns": 7_000_000}]
+    assert recorded["used_ns"] + 7_000_000 == recorded["recorded_ns"]
+    (before, _), (after, _) = (json.loads(said.out)["classes"]["gemm/bf16"][name] for name in ("before", "after"))
     assert before == pytest.approx(20, abs=0.1)     # 1 / 1.25 - 1
     assert after < 1
     assert [timing.kernel.shape[1] for timing in read_timings(str(tmp_path / "rows.csv"))] == [1024 * n for n in

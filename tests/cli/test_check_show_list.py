@@ -65,7 +65,7 @@ def test_show_classes(prefix: Path, run: Run) -> None:
     rows = json.loads(run("show", prefix, "--json").out)["rows"]
     assert sum(row["rank_count"] for row in rows) == RANKS
     assert sum(row["sent_bytes"] * row["rank_count"] for row in rows) == 2 * 4096
-    assert all(row["collective_bytes"] == 1 << 20 and row["recorded_us"] == 8 for row in rows)
+    assert all(row["collective_bytes"] == 1 << 20 and row["recorded_ns"] == 8000 for row in rows)
 
 
 def test_show_nodes(prefix: Path, run: Run) -> None:

@@ -19,7 +19,7 @@ from .conftest import RANKS
 def test_the_table(design: Path, run: Run) -> None:
     said = run("run", design)
     assert said.code == 0
-    assert said.out.startswith(f"{design}\n  makespan ")
+    assert said.out.startswith(f"{design}: traces on 4 NPUs (ring 4)\n  makespan ")
     for words in ("compute", "exposed communication", "idle", "peak memory", "busiest link", "all_reduce", "algbw",
                   "busbw", "critical path"):
         assert words in said.out

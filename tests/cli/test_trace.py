@@ -35,15 +35,33 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_link_show_run(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
     said = run("trace", "link", *files, "-o", tmp_path / "w", "--json")
-    report: dict[str, Any] = json.loads(said.out)
+    report: dict[str, Any] = json.loads(said.out)["rows"][0]
     assert (said.code, said.err) == (0, "")
     assert (report["path"], report["joined"], report["gpu_operations"]) == (str(tmp_path / "w.0.et"), 1, 1)
     shown = json.loads(run("trace", "show", tmp_path / "w.0.et", "--json").out)
     assert (shown["nodes"], shown["gpu_operations"], shown["streams"]) == (5, 1, {"7": {"operations": 1,
-                                                                                        "recorded_us": 40}})
+                                                                                        "recorded_ns": 40_000}})
     replayed = run("run", "--trace", tmp_path / "w.*.et", "--json")
     assert json.loads(replayed.out)["summary"]["makespan_ns"] == 52_000
     assert "every node takes its recorded time" in replayed.err
+
+
+def test_a_pattern_links_every_rank(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    host, device = files
+    for rank in (0, 3):
+        (tmp_path / f"h.{rank}.json").write_bytes(host.read_bytes())
+        (tmp_path / f"d.{rank}.json.gz").write_bytes(device.read_bytes())
+    every = run("trace", "link", tmp_path / "d.*.json.gz", tmp_path / "h.*.json", "-o", tmp_path / "w", "--json")
+    assert [(row["rank"], row["path"], row["joined"]) for row in json.loads(every.out)["rows"]] == [
+        (rank, str(tmp_path / f"w.{rank}.et"), 1) for rank in (0, 3)]
+    (tmp_path / "d.3.json.gz").unlink()
+    for first, second, message in (
+            ("h.*.json", "d.*.json.gz", "names no file of rank 3"), ("h.0.json", "d.*.json.gz", "is one file"),
+            ("x.*.json", "y.*.json", "names no file;")):
+        said = run("trace", "link", tmp_path / first, tmp_path / second, "-o", tmp_path / "w")
+        assert said.code == 1
+        assert message in said.err
+    assert "--rank" in run("trace", "link", tmp_path / "h.*.json", "-o", tmp_path / "w", "--rank", "1").err
 
 
 def test_one_rank_of_a_job_runs_alone(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ def _write(path: Path, name: str = "gemm") -> Path:
 def test_overlap_idle_and_busbw(run: Run, tmp_path: Path) -> None:
     said = run("trace", "show", _write(tmp_path / "w.0.et"), "--json")
     times = json.loads(said.out)["times"]
-    assert {word: times[word] for word in ("span", "compute", "communication", "overlap", "idle")} == {
-        "span": 100, "compute": 70, "communication": 40, "overlap": 20, "idle": 10}
+    assert {word: times[f"{word}_ns"] for word in ("span", "compute", "communication", "overlap", "idle")} == {
+        "span": 100_000, "compute": 70_000, "communication": 40_000, "overlap": 20_000, "idle": 10_000}
     # 40 MB in 40 us are 1000 GB/s; 2 (n - 1) / n of it on 4 ranks
-    assert times["collectives"][0]["busbw"] == 1500
+    assert times["collectives"][0]["busbw_gb_per_s"] == 1500
     said = run("trace", "show", tmp_path / "w.0.et")
     assert "1.5 TB/s" in said.out or "1500 GB/s" in said.out, said.out
     assert "10.0%" in said.out

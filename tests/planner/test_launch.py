@@ -11,7 +11,7 @@ from tests.planner.spaces import SPARSE
 from astrarium.errors import InputError
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today, launch_arguments, read_launch
-from astrarium.planner.launch.words import arguments_of
+from astrarium.planner.launch.words import arguments_of, printed_arguments
 from astrarium.planner.layout import Layout
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.model.experts import Experts
@@ -127,6 +127,15 @@ def test_printed_arguments(tmp_path: Path) -> None:
     assert (model.kv_heads, list(model.biases), model.vocab, model.positions) == (8, [], 128256, "rotary")
 
 
+@pytest.mark.parametrize("prefix", ["  ", "[default0]:  ", "[default0]:", "0:   ", " 3: [2026-11-28 05:00:00]   ",
+                                    "2026-11-28 05:00:00   ", "[rank0]:[INFO]:   "])
+def test_prefixes_of_logs(prefix: str) -> None:
+    """Of torchrun, srun and time stamps."""
+    names = {"num_layers": "32", "micro_batch_size": "1", "bf16": True, "fp8": None}
+    text = "\n".join(f"{prefix}{name} {'.' * 20} {value}" for name, value in names.items())
+    assert printed_arguments(f"{prefix}using world size: 16 ...\n{text}") == names
+
+
 def test_the_same_model_by_name(tmp_path: Path) -> None:
     assert read(tmp_path, "a.sh", MEGATRON, model="llama3-70b").job.layers == 80
     with pytest.raises(InputError, match="layers: is 80, and the model has 32; expected the same model"):
@@ -212,6 +221,14 @@ def test_words_without_dashes(tmp_path: Path, change: tuple[str, str], message: 
     ("torchrun", "python setup.py install\ntorchrun")])
 def test_words_of_others_in_a_script(tmp_path: Path, change: tuple[str, str]) -> None:
     assert read(tmp_path, "a.sh", MEGATRON.replace(*change)).layout == read(tmp_path, "a.sh", MEGATRON).layout
+
+
+@pytest.mark.parametrize(("more", "message"), [
+    ("MORE $REST ${ARGS[@]} $@\n", "skipped, as nothing in the file says what they are: $REST, ${ARGS[@]}, $@"),
+    ("MORE --use-mcore-models EXTRA\n", "skipped: EXTRA behind --use-mcore-models, which takes no value")])
+def test_words_that_count_for_nothing_are_named(tmp_path: Path, more: str, message: str) -> None:
+    assert message in read(tmp_path, "a.sh", MEGATRON.replace("MORE\n", more)).job.assumed
+    assert not [each for each in read(tmp_path, "a.sh", MEGATRON).job.assumed if "skipped" in each]
 
 
 def test_what_does_nothing_is_said(tmp_path: Path) -> None:

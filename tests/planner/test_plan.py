@@ -156,6 +156,16 @@ def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> 
     path.write_text(text)
     said = str(measured)
     assert "(-50.0 %)" in said
+    assert said.count("scaled to the measured step") == 1
+    low, high = measured.best.within.around(measured.best.time) or (0.0, 0.0)
+    shown = f"{format_time(2 * low).partition(' ')[0]} to {format_time(2 * high)}"
+    assert shown in said
+    why = {(each.part, each.after): each.why for each in measured.no_gain}
+    assert why["pp", "2"].startswith("-")
+    assert "bubble" in why["pp", "2"]
+    gained = {(each.part, each.after) for each in measured.changes}
+    assert not gained & why.keys()
+    assert all(f"  {each.why}\n" in said for each in measured.no_gain)
     assert "something costs time that the launch does not say" in said
     by_mfu = ar.plan_from(str(path), "h100_sxm", top=1, fixed=FIX, measured=f"{50 * found.today.mfu}%")
     assert by_mfu.measured == pytest.approx(measured.measured)

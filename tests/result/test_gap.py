@@ -120,7 +120,7 @@ def test_the_command(recording: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "waiting for ranks" in said
     assert main(["explain", str(design), "--trace", recording, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert sum(found["ranks"][1]["recorded_ps"].values()) == 205 * US
+    assert sum(found["ranks"][1]["recorded_ns"].values()) == 205 * US // 1000
     assert main(["explain", str(design), "--rank", "0", "--trace", recording]) == 0
     assert "network and waiting" in capsys.readouterr().out
     assert main(["explain", str(design), str(design), "--rank", "0"]) == 1

@@ -58,7 +58,8 @@ class Packets(Config, frozen=True):
                       ] = default("0 B")
     transport: Annotated[Named[Transport], Knob("How packets wait, by name (`roce`), or as a mapping with its fields "
                                                 "(`{name: roce, kmin: 10 kB}`).")] = default(Credits())
-    buffer: Annotated[OptionalBytes, Knob("Buffer at the end of each link (credits); left out: without limit.")] = None
+    buffer: Annotated[OptionalBytes, Knob("Buffer at the end of each link (credits); left out: without limit.")
+                      ] = default(None)
     deadlock: Annotated[Literal["refuse", "allow"], Knob("What becomes of a design whose links may wait for each other "
                                                          "in a circle (credits with buffers, PFC).")] = "refuse"
     spray: Annotated[bool, Knob("Packets take equally fast ways in turn.")] = False

@@ -77,7 +77,8 @@ def test_a_step_runs_again_operator_by_operator(tmp_path, capsys):
     assert rows["aten::mm"]["count"] == seen["aten.mm"]
     again = read_traces(told["path"]).of(0)[0]
     nodes = [node for item in plan.items for node in item.nodes]
-    assert again.duration[nodes].sum() == pytest.approx(sum(row["replayed_us"] for row in told["operators"]), abs=1)
+    assert again.duration[nodes].sum() == pytest.approx(
+        sum(row["replayed_ns"] for row in told["operators"]) / 1000, abs=1)
     others = sorted(set(range(again.nodes)) - set(nodes))
     assert again.duration[others].tolist() == [plan.durations[node] for node in others]
 
@@ -257,5 +258,5 @@ def test_a_step_runs_again_on_a_gpu(tmp_path, capsys):
     assert dispatch(["trace", "replay", str(trace), "--compute", "real", "-o", str(tmp_path / "again"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["other_kernels"] <= 0.1 * sum(row["count"] for row in told["operators"])
-    before, after = (sum(row[key] for row in told["operators"]) for key in ("recorded_us", "replayed_us"))
+    before, after = (sum(row[key] for row in told["operators"]) for key in ("recorded_ns", "replayed_ns"))
     assert after == pytest.approx(before, rel=0.2)

@@ -147,8 +147,8 @@ def test_statistics_of_a_linked_trace(tmp_path: Path) -> None:
     assert (counted["gpu_operations"], counted["gpu_memsets"]) == (report.gpu_operations, 0)
     assert counted["collectives"] == {"all_reduce": 12}
     assert counted["collective_bytes"] == {"all_reduce": 12 * 4000}
-    assert counted["streams"] == {"7": {"operations": 75, "recorded_us": 3 * (12 * 40 + 12 * 90 + 30)},
-                                  "20": {"operations": 12, "recorded_us": 12 * 300}}
+    assert counted["streams"] == {"7": {"operations": 75, "recorded_ns": 3000 * (12 * 40 + 12 * 90 + 30)},
+                                  "20": {"operations": 12, "recorded_ns": 12 * 300_000}}
     assert counted["metadata"]["kind"] == "profiled"
     assert json.loads(json.dumps(counted)) == counted
 

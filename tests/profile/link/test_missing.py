@@ -78,7 +78,7 @@ def test_traces_of_different_runs_are_warned_of_first(tmp_path: Path, shift: int
     assert main(["trace", "link", str(host), str(device), "-o", str(tmp_path / "w"), "--json"]) == 0
     out, error = capsys.readouterr()
     assert "WARNING: only " in error
-    assert json.loads(out)["warnings"] == list(report.warnings)
+    assert json.loads(out)["rows"][0]["warnings"] == list(report.warnings)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -27,7 +27,11 @@ ADAM = ("adam", "adamw", "fusedadam", "torchadam", "deepspeedcpuadam")
 
 def read_deepspeed(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
     """A job from a DeepSpeed configuration, which says nothing about the model. Raises InputError."""
-    values, left_out = without(_flat(_json(text, where)), ignore, where)
+    data = _json(text, where)
+    if "model_spec" in data or {"parallelism", "training"} <= data.keys():
+        raise InputError(where, "is a configuration that torchtitan printed, which is not read",
+                         expected="its .toml (torchtitan until 2026-02), or Megatron-LM's arguments for the same job")
+    values, left_out = without(_flat(data), ignore, where)
     given = Given(where, values, known_keys("deepspeed"))
     given.assumed += [f"as without {', '.join(left_out)} (--ignore)"] if left_out else []
     stage = given.whole("zero_optimization.stage", 0, 0)

@@ -47,6 +47,8 @@ FOREIGN = (("HYBRID_TRANSFORMER", "a workload of SimAI or ASTRA-sim 1.0, one lin
            ("model.tensor_model_parallel_size=", "Hydra overrides of a NeMo 1 configuration, which says the rest",
             "the whole configuration (.yaml), as NeMo prints it at its start"),
            ("--job.config", "a command line of torchtitan", "its configuration (.toml) with these overrides in it"),
+           ("torchtitan.train", "a command line of torchtitan, whose configuration is in Python since 2026-03",
+            "Megatron-LM's arguments for the same job, or torchtitan's configuration (.toml) of before"),
            ("--deepspeed", "a command line with DeepSpeed", "DeepSpeed's configuration (.json), with MODEL"))
 """(text that only other files have, what they are, what would do)"""
 SWITCHES = ("use_", "no_", "overlap_", "enable_", "disable_")     # beginnings of arguments without a value

@@ -15,7 +15,7 @@ LONGEST = 4096
 FEWEST_PRINTED = 4
 _NAME = re.compile(r"([A-Za-z_]\w{0,63})\+?=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,63})(?::?-([^{}$]*))?\}|([A-Za-z_]\w{0,63}))")
-_UNSET = re.compile(r"\$(?:\{\w+(?:\[[@*]\])?\}|\w+|[@*])")     # the whole of a word
+_UNSET = re.compile(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+)|[@*])")     # the whole of a word
 _ARRAY = re.compile(r"^[A-Za-z_]\w{0,63}\+?=\((?!.*\s)")
 ENDS = ("", "(", ")", "\\")      # of the values of an argument
 NEGATIVE = re.compile(r"-[0-9.]")
@@ -24,7 +24,7 @@ _BARE = re.compile(r"-?[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
 _LAUNCHER = re.compile(r"(?:\S*/)?(?:python[0-9.]*|torchrun)")
 _PROGRAM = re.compile(r"(?:^|[/_])(?:pre)?train\w*\.py$")
 _OPERATOR = re.compile(r"[|&;]+|(?:[0-9]?|&)(?:>.*|<+)")
-_PRINTED = re.compile(r"^(?:.*?[\]:] )?[ \t]*([A-Za-z_]\w{0,80}) \.{2,200} ?(.*)$", re.MULTILINE)
+_PRINTED = re.compile(r"^(?:.*?[\]:0-9][ \t]+|\[[^\]]*\]:)?[ \t]*([A-Za-z_]\w{0,80}) \.{2,200} ?(.*)$", re.MULTILINE)
 
 
 def arguments_of(text: str, where: str, depth: int = 3, stray: list[tuple[str, bool]] | None = None,
@@ -55,7 +55,7 @@ def arguments_of(text: str, where: str, depth: int = 3, stray: list[tuple[str, b
             name = ""
             continue
         word = _filled(said, known)
-        if skipped is not None and program and _UNSET.fullmatch(word) and (not name or found[name] is not True):
+        if skipped is not None and program and (not name or found[name] is not True) and _is_unset(word, text):
             skipped.append(word)
             continue
         first = first or word
@@ -75,6 +75,13 @@ def arguments_of(text: str, where: str, depth: int = 3, stray: list[tuple[str, b
             before = found[name]
             found[name] = word if before is True else [*before, word] if isinstance(before, list) else [before, word]
     return found
+
+
+def _is_unset(word: str, text: str) -> bool:
+    """Whether a word is a variable that a script does not assign."""
+    match = _UNSET.fullmatch(word)
+    name = match and (match[1] or match[2])
+    return match is not None and (name is None or re.search(rf"(?:^|[\s;]){name}\+?=", text) is None)
 
 
 def printed_arguments(text: str) -> dict[str, object] | None:

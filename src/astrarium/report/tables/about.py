@@ -27,9 +27,11 @@ def workload_words(work: Any) -> str:
         return f"{_name(work.model)}, prefill {_layout(work.prefill)}, decode {_layout(work.decode)}"
     if isinstance(getattr(work, "model", None), Model):
         return f"{_name(work.model)}, {_layout(work)}"
-    words = {"trace": lambda: "traces", "jobs": lambda: f"{len(work.jobs)} jobs", "micro": lambda: work.pattern,
-             "collective": lambda: f"{work.op} of {format_bytes(work.payload)}"}
-    return str(words[work.tag]()) if work.tag in words else str(work.tag)
+    if work.tag == "collective":
+        return f"{work.op} of {format_bytes(work.payload)}"
+    if work.tag == "jobs":
+        return f"{len(work.jobs)} jobs"
+    return str({"trace": "traces", "micro": getattr(work, "pattern", "")}.get(work.tag, work.tag))
 
 
 def machine_words(design: Design) -> str:
