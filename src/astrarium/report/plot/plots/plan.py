@@ -136,7 +136,7 @@ def loads(answer: ServingPlan) -> Plot:
 
 
 def _ttft(line: Engine) -> float:
-    return 1e6 * float(line.figures["ttft_mean_ms"])
+    return float(line.figures["ttft_mean_ns"])
 
 
 INTERVALS, LOADS = Drawing(("plan", "plan_serving"), intervals), Drawing(("plan_serving",), loads)
