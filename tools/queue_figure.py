@@ -14,7 +14,8 @@ from pathlib import Path
 import astrarium as ar
 from astrarium.network.packets import Packets
 from astrarium.network.roce import Roce
-from astrarium.report.pages.queues import queue_chart
+from astrarium.report.plot.plots.queues import link_queues
+from astrarium.report.plot.svg import svg_file
 from astrarium.trace import TraceBuilder, traces_of_bytes
 
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "background" / "figures" / "packets_queues.svg"
@@ -43,9 +44,7 @@ def traces() -> list[bytes]:
 def draw(*, pure: bool = False) -> str:
     """The figure, as SVG."""
     made = design()
-    queues = ar.simulate(made, traces=traces_of_bytes(traces()), pure=pure).queues
-    assert queues is not None
-    return queue_chart(queues, made.network).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ') + "\n"
+    return svg_file(link_queues(ar.simulate(made, traces=traces_of_bytes(traces()), pure=pure), made))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -6,15 +6,20 @@ import html
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from astrarium.report.svg.charts import COLOURS, text
+from astrarium.report.plot.colours import PALETTE
 
-__all__ = ["contour", "heat_map", "stacked_bars"]
+__all__ = ["contour", "heat_map", "stacked_bars", "text"]
 
 Cells = Sequence[Sequence[float | None]]
 Shown = Callable[[float], str]
 LEFT, TOP, CELL, LINE, GAP = 130, 54, (64, 30), 20, 10
 LIGHT, DARK, NONE = (246, 249, 252), (33, 84, 138), "#e8e8e8"
 BAR = 430
+
+
+def text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:
+    """Words at a place."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{extra}>{html.escape(words)}</text>'
 
 
 def _chart(body: Sequence[str], width: float, height: float) -> str:
@@ -58,11 +63,11 @@ def _shade(share: float) -> str:
 def _line(cells: Cells, level: float, name: str) -> Iterator[str]:
     ways = contour(cells, level)
     for (x0, y0), (x1, y1) in ways:
-        yield (f'<path d="M{_x(x0):.1f} {_y(y0):.1f}L{_x(x1):.1f} {_y(y1):.1f}" stroke="{COLOURS[1]}" '
+        yield (f'<path d="M{_x(x0):.1f} {_y(y0):.1f}L{_x(x1):.1f} {_y(y1):.1f}" stroke="{PALETTE[1]}" '
                'stroke-width="2" fill="none"/>')
     if ways:
         x, y = max((end for way in ways for end in way), key=lambda end: (end[0], -end[1]))
-        yield text(_x(x) + 3, _y(y) - 4, name, "start", f' fill="{COLOURS[1]}" font-weight="bold" stroke="#fff" '
+        yield text(_x(x) + 3, _y(y) - 4, name, "start", f' fill="{PALETTE[1]}" font-weight="bold" stroke="#fff" '
                     'stroke-width="3" paint-order="stroke"')
 
 

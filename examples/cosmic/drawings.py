@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from astrarium.report.svg.charts import COLOURS, Scale, scale, text
+from astrarium.report.plot.colours import PALETTE, ranked
+from astrarium.report.plot.plot import Axis, Column, Layer, Plot
+from astrarium.report.plot.quantities import ticks
+from astrarium.report.plot.svg import svg_file
 
-__all__ = ["Cell", "Series", "cells", "trials", "whole"]
+__all__ = ["Cell", "Series", "Span", "cells", "ranges", "trials"]
+
+Scale = Callable[[float], float]
+Span = tuple[float, float, float]           # a value and the interval around it: value, low, high
 
 Cell = tuple[str, bool]                     # its words, and whether it is marked
 Series = tuple[str, Sequence[Sequence[float]]]      # an agent; per seed the value of each trial
@@ -16,14 +23,37 @@ LEFT, TOP, LINE, WIDE = 180, 46, 21, 96
 PANEL, GAP, HIGH, WINDOW = 230, 14, 260, 16
 
 
-def whole(svg: str) -> str:
-    """A chart as a file by itself, on white."""
-    return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" style="background:#fff" ', 1) + "\n"
-
-
 def _chart(body: Sequence[str], width: float, height: float) -> str:
-    return whole(f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" role="img" '
-                 f'font-family="sans-serif" font-size="11">{"".join(body)}</svg>')
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" style="background:#fff" viewBox="0 0 {width:.0f} {height:.0f}" '
+            f'width="{width:.0f}" height="{height:.0f}" role="img" font-family="sans-serif" font-size="11">'
+            f'{"".join(body)}</svg>\n')
+
+
+def text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:
+    """Words at a place."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{extra}>{html.escape(words)}</text>'
+
+
+def scale(values: Sequence[float], start: float, end: float) -> tuple[Scale, list[float]]:
+    """Where a value goes on a linear axis, and its ticks."""
+    low, high = min(values), max(values)
+    return (lambda value: start + (value - low) / ((high - low) or 1.0) * (end - start)), ticks(low, high, log=False)
+
+
+def ranges(title: str, names: Sequence[str], rows: Sequence[tuple[str, Sequence[Span | None]]], x_name: str) -> str:
+    """Values with their intervals: a row each, with a point for each series of `names` (None: none), and an upright
+    line at 1."""
+    colours, layers = ranked(names), [Layer("rule", {"x": Column("", [1.0], "number")}, colour="muted", dash=True)]
+    for at, name in enumerate(names):
+        known = [(row, spans[at]) for row, spans in rows]
+        drawn = [(row, *span) for row, span in known if span is not None]
+        y, colour = (Column("", [each[0] for each in drawn]), Column("", [name] * len(drawn)))
+        value, low, high = (Column("", [each[place] for each in drawn], "number") for place in (1, 2, 3))
+        down = 7.0 * (at - (len(names) - 1) / 2)
+        layers += [Layer("rule", {"y": y, "colour": colour, "x": low, "x2": high}, size=2, down=down),
+                   Layer("point", {"y": y, "colour": colour, "x": value}, size=45, down=down)]
+    return svg_file(Plot(title, f"{x_name}; lines: intervals.", tuple(layers), Axis(x_name, "number", zero=False),
+                         Axis(order=tuple(row for row, _ in rows), tall=True), colours))
 
 
 def cells(columns: Sequence[tuple[str, str]], rows: Sequence[tuple[str, Sequence[Cell]]], rule: int | None = None,
@@ -56,7 +86,7 @@ def trials(series: Sequence[Series], y_name: str) -> str:
         start = left + (PANEL + GAP) * number
         x, along = scale([0, max(map(len, seeds))], start, start + PANEL)
         dots = "".join(f"M{x(at):.0f} {y(value):.0f}h0" for way in seeds for at, value in enumerate(way))
-        colour, middle = COLOURS[number % len(COLOURS)], start + PANEL / 2
+        colour, middle = PALETTE[number % len(PALETTE)], start + PANEL / 2
         body += [f'<rect x="{start}" y="{top}" width="{PANEL}" height="{bottom - top}" fill="none" stroke="#888"/>',
                  f'<path d="{dots}" stroke="{colour}" stroke-width="2.4" stroke-linecap="round" stroke-opacity="0.4"/>',
                  f'<path d="M{start} {y(1.0):.1f}h{PANEL}" stroke="#555" stroke-dasharray="4 3"/>',

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from drawings import Cell, cells, trials, whole
+from drawings import Cell, Span, cells, ranges, trials
 from found_designs import DESIGNS, values_of
 from intervals import Interval, ratio_over_seeds
 from runs import MIXES, Found
@@ -14,7 +14,9 @@ from spaces import REWARDS, SYSTEMS
 from use_cases import best_designs, trying
 from verdicts import CRITICAL, SINGLE, SIZES, bests_of_agents, critical_knobs, gains, over_best_single
 
-from astrarium.report.svg.charts import Span, points, ranges
+from astrarium.report.plot.colours import ranked
+from astrarium.report.plot.plot import Axis, Column, Layer, Plot
+from astrarium.report.plot.svg import svg_file
 from astrarium.search.gains import Gains
 from astrarium.search.gains import gains as gains_of
 
@@ -26,17 +28,22 @@ ORDERS = 16     # of knobs' changes that are drawn, if more than 8 differ
 
 def latency(found: Sequence[Found], _: Optima) -> str:
     """Time of a step over the tensor-parallel degree, a colour for each number of stages."""
-    groups: dict[int, list[tuple[float, float]]] = {}
+    rows = list[tuple[int, float, float]]()
     for each in found:
         space = each.study.plan.space
         for trial in each.study.trials():
             if trial.verdict.values is not None:
                 design = space.design(trial.point)
                 bandwidth = sum(dim.bandwidth_per_npu for dim in design.network.dims)
-                groups.setdefault(design.workload.pp, []).append(
-                    (math.log2(design.workload.tp), trial.verdict.values[0] / bandwidth / 1e9))
-    return whole(points([(f"{pp} stage{'s' if pp > 1 else ''}", group) for pp, group in sorted(groups.items())],
-                        "tensor-parallel degree", "time of a step, s", lambda power: f"{2**power:g}"))
+                rows.append((design.workload.pp, float(design.workload.tp), trial.verdict.values[0] / bandwidth))
+    rows.sort()
+    names = [f"{pp} stage{'s' if pp > 1 else ''}" for pp, _, _ in rows]
+    columns = {"colour": Column("", names), "x": Column("", [tp for _, tp, _ in rows], "count"),
+               "y": Column("", [time for _, _, time in rows], "time")}
+    return svg_file(Plot("Time of a step", "Each point is a design; colours are numbers of pipeline stages.",
+                         (Layer("point", columns, size=18, opacity=0.6),),
+                         Axis("tensor-parallel degree", "count", log=True), Axis("time of a step", "time", log=True),
+                         ranked(names)))
 
 
 def gain(found: Sequence[Found], _: Optima) -> str:
@@ -46,8 +53,8 @@ def gain(found: Sequence[Found], _: Optima) -> str:
         over = [gains(found, reward, system=system) for reward in REWARDS]
         rows += [(f"System {system}, over {stack} alone",
                   [_span(ratio_over_seeds(list(each[stack].values()))) for each in over]) for stack in SINGLE]
-    return whole(ranges(["performance per bandwidth", "performance per cost"], rows,
-                        "gain of the full stack, times", 1.0))
+    return ranges("Gain of the full stack", ["performance per bandwidth", "performance per cost"], rows,
+                  "gain of the full stack, times")
 
 
 def _span(interval: Interval | None) -> Span | None:
@@ -76,7 +83,7 @@ def by_knob(found: Sequence[Found], _: Optima) -> str:
         others[at] = rest, rest, rest
     rows = sorted(parts.items(), key=lambda row: -max(span[0] for span in row[1] if span))
     rows.append(("all other knobs", others))
-    return whole(ranges([f"over {stack}" for stack in SINGLE], rows, "factor of the gain", 1.0))
+    return ranges("Gain by knob", [f"over {stack}" for stack in SINGLE], rows, "factor of the gain")
 
 
 def _best(found: Sequence[Found], stack: str) -> Found | None:
@@ -97,7 +104,8 @@ def scaling(found: Sequence[Found], _: Optima) -> str:
             "the best of them": [over_best_single(each) for each in by_size]}
     rows = [(f"over {name}", [_span(ratio_over_seeds(list(each.values()))) for each in ratios])
             for name, ratios in over.items()]
-    return whole(ranges([f"{npus:,} NPUs" for npus in SIZES], rows, "gain of the full stack, times", 1.0))
+    return ranges("Gain by the number of NPUs", [f"{npus:,} NPUs" for npus in SIZES], rows,
+                  "gain of the full stack, times")
 
 
 SHORT = {"fully_connected": "FC", "ring": "ring", "switch": "switch", "halving_doubling": "halving-d.",

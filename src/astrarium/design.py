@@ -372,6 +372,12 @@ class Design(Config, frozen=True, kw_only=True):
     stack: Annotated[str | None, Knob("Software stack (`astrarium list stack`), whose settings apply where a file says "
                                       "nothing; left out: none.", choices=Stacks())] = None
 
+    def _repr_html_(self) -> str:
+        """What it models, network and memory, for a notebook."""
+        from astrarium.registry import celled
+
+        return celled("design", self)
+
     @property
     def explicit(self) -> bool:
         """A design with a stack states its defaults, which the stack would change."""

@@ -70,7 +70,7 @@ class _Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.loads += [value or "" for name, value in attrs if name in ("src", "href")
                        and not (value or "").startswith(("#", "data:"))]
-        if tag not in ("meta", "path", "rect", "circle", "polyline", "polygon"):
+        if tag != "meta":
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -96,17 +96,10 @@ def test_tables_and_page(studies: list[str], run: Run) -> None:
     page.feed(text)
     assert page.open == []
     assert page.loads == []
-    assert "nan" not in re.sub(r"<p.*?</p>", "", text)
-    convergence = text[text.index("<h2>Convergence"):].partition("</svg>")[0]
-    ticks = re.findall(r'text-anchor="end">(.*?)</text>', convergence)
-    assert len(ticks) >= 2
-    assert all(re.fullmatch(r"[0-9.]+ [mun]?s", tick) for tick in ticks)
+    assert "nan" not in re.sub(r"(?s)<p.*?</p>|<script.*?</script>|<a download.*?>", "", text)
     found = "".join(page.words)
-    for words in ("Pareto front", "Convergence", "Which knobs matter", "One knob at a time", "inter-quartile"):
+    for words in ("Pareto front", "Convergence", "Importance of knobs", "One knob at a time", "collective.chunks"):
         assert words in found
-    for x, y in re.findall(r"(-?\d+\.\d),(-?\d+\.\d)", text):
-        assert -1 <= float(x) <= 1000
-        assert -1 <= float(y) <= 400
 
 
 def test_the_same_page_twice(studies: list[str], run: Run) -> None:

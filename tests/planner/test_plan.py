@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from astrarium.planner.timeline import units_of
 from astrarium.report.pages.plan import plan_page
 from astrarium.report.tables.shortlist import shortlist_tables
 from astrarium.report.tables.table import text_of
+from astrarium.units import format_time
 
 FIX = {"cp": [1], "micro_batch": [1], "zero": [1], "virtual_stages": [1]}
 
@@ -244,41 +245,16 @@ def test_top_of_a_wider_search_is_the_same() -> None:
     assert narrow.best.time == wide.best.time
 
 
-class _Page(HTMLParser):
-    """Tags that are open, and widths of bars."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.widths: list[float] = []
-        self.boxes: list[tuple[float, float]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        plain = dict(attrs)
-        if tag not in ("meta", "br", "rect"):
-            self.open.append(tag)
-        if tag == "i" and (style := plain.get("style") or "").startswith("width:"):
-            self.widths.append(float(style[len("width:"):].partition("%")[0]))
-        if tag == "rect" and "%" not in (plain["x"] or "") + (plain["width"] or ""):     # not of a strip
-            self.boxes.append((float(plain["x"] or ""), float(plain["width"] or "")))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert tag == "rect" or self.open.pop() == tag
-
-
 def test_one_page() -> None:
     fixed = {**FIX, "recompute": ["full"], "pp": [4], "tp": [2]}
     found = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, fixed=fixed, top=2)
     text = plan_page(found)
-    page = _Page()
-    page.feed(text)
-    assert page.open == []
-    assert all(0 <= width <= 100 for width in page.widths)
-    assert len(page.widths) > 4 * 4
-    assert len(page.boxes) >= 4 * (2 * 8 + 1)       # four stages of eight micro-batches, forward and backward, the step
-    assert max(start + width for start, width in page.boxes) <= 1001
-    assert "<script" not in text
-    assert "http" not in text
+    for line in found.lines:
+        assert line.label in text
+        assert format_time(line.time) in text
+    assert re.findall(r">save</a>", text) == [">save</a>"] * len(found.lines)
+    for words in ("The fastest layout: ", "Step times and measured intervals", "Pipeline", "Memory when it is fullest"):
+        assert words in text
 
 
 def test_units_of_a_pipeline_follow_each_other() -> None:

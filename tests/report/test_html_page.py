@@ -11,24 +11,18 @@ import pytest
 from astrarium.report.pages.about import About
 from astrarium.report.pages.html import (
     Download,
-    bar,
-    key,
     note,
     page,
-    row,
     section,
     shell,
-    signs,
     table,
     table_of,
     with_command,
 )
-from astrarium.report.svg.charts import Mark
 from astrarium.report.tables.table import Table
 from astrarium.units import format_money, format_time
 
 HOSTILE = "</p></title><script>alert('&\"')</script>"
-DOT = Mark(0, "dot", "#222222")
 
 
 class Read(HTMLParser):
@@ -69,10 +63,7 @@ PLAIN = without_script(page("a", "b", []))
 @pytest.mark.parametrize(("text", "times"), [
     (without_script(page(HOSTILE, HOSTILE, [], About({HOSTILE: HOSTILE}))), 5), (with_command(PLAIN, HOSTILE), 1),
     (table([HOSTILE, "b"], [[HOSTILE, 1], [2, HOSTILE]]), 3),
-    (table_of(Table(HOSTILE, "<>", [(HOSTILE, "1")], (HOSTILE, "x"))), 3), (note(HOSTILE), 1),
-    (key({"a": HOSTILE}, {"a": "#000000"}), 1), (signs({HOSTILE: DOT}), 1), (row(HOSTILE, HOSTILE, ""), 2),
-    (bar(HOSTILE, HOSTILE, {HOSTILE: 1.0}, 1.0, {HOSTILE: "#000000"}), 3),
-    (bar("a", "b", {"part": 1.0}, 1.0, {"part": "#000000"}, {"part": HOSTILE}), 1)])
+    (table_of(Table(HOSTILE, "<>", [(HOSTILE, "1")], (HOSTILE, "x"))), 3), (note(HOSTILE), 1), (section(HOSTILE), 1)])
 def test_whatever_stands_there_is_text(text: str, times: int) -> None:
     assert Read(text).words.count(HOSTILE) == times
 
@@ -82,19 +73,6 @@ def test_columns_stand_at_their_side() -> None:
     assert re.findall(r'class="([lr])"', table(["a", "b"], [["c", "d"]], "><")) == ["r", "l"] * 2
     assert "<tr></tr>" not in table([], [["a"]], "<")
     assert "<table" not in table_of(Table("none", "<", []))
-
-
-def test_parts_of_a_bar_are_their_shares() -> None:
-    colours = {"a": "#111111", "b": "#222222", "c": "#333333"}
-    text = bar("name", "8", {"a": 2.0, "b": 6.0, "c": 0.0}, 16.0, colours, mark=12.0)
-    assert re.findall(r"width:([\d.]+)%;background:(#\d+)", text) == [("12.500", "#111111"), ("37.500", "#222222")]
-    assert re.findall(r"left:([\d.]+)%", text) == ["75.000"]
-    assert "left:" not in bar("name", "8", {"a": 2.0}, 16.0, colours, mark=17.0)      # beyond the bar's end
-
-
-def test_a_row_without_a_name_is_its_picture() -> None:
-    assert Read(row("", "not shown", "<b>picture</b>")).words == ["picture"]
-    assert 'class="strip beside"' in row("a", "b", "", beside=True)
 
 
 def test_cells_know_their_exact_value() -> None:

@@ -12,7 +12,7 @@ from tests.commands import Run
 import astrarium as ar
 from astrarium.network.packets import Packets
 from astrarium.network.roce import Roce
-from astrarium.report.pages.queues import queue_chart
+from astrarium.report.plot.plots.queues import link_queues
 from astrarium.report.timeline.counters import queue_counters
 from astrarium.result import Result, tables
 from astrarium.trace import TraceBuilder, traces_of_bytes
@@ -65,10 +65,10 @@ def test_counters_follow_the_queue_and_end_at_nothing() -> None:
 def test_the_chart_has_thresholds_of_marks_where_there_are_any(transport: str, limits: int) -> None:
     design, result = incast(transport=transport)
     assert result.queues is not None
-    drawn = queue_chart(result.queues, design.network)
-    assert drawn.count('stroke="#c00"') == limits
-    assert (drawn.count('height="3"') > 0) == (transport == "roce")
-    assert "node 8 -&gt; node 0" in drawn
+    plot = link_queues(result, design)
+    rules = [layer for layer in plot.layers if layer.mark == "rule" and layer.colour == "limit"]
+    assert sum(len(layer.columns["y"].values) for layer in rules) == limits
+    assert "node 8 -> node 0" in plot.colours
 
 
 def test_a_design_file_on_the_command_line(tmp_path: Path, run: Run) -> None:
@@ -84,5 +84,5 @@ network:
 """)
     done = run("run", str(design), "--json", "--html", str(page), "--timeline", str(timeline))
     assert json.loads(done.out)["queues_over_time"][0]["name"].startswith("node ")
-    assert "Queues of links over time" in page.read_text(encoding="utf-8")
+    assert "<h2>Queues of links" in page.read_text(encoding="utf-8")
     assert "queue of node" in timeline.read_text(encoding="utf-8")

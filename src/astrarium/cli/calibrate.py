@@ -50,7 +50,7 @@ def arguments(parser: Parser) -> None:
                              "timings to -o")
     parser.add_argument("--limit", metavar="TIME", type=seconds,
                         help="with --measure and no DESIGN: limit of the time, such as '5 min'; default 600 s")
-    page_flags(parser, "rows that were used, and errors before and after")
+    page_flags(parser, "rows that were used, and errors before and after", plots=False)
     json_flag(parser)
 
 

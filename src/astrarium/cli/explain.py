@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from astrarium.cli.arguments import Parser, idle, json_flag, note, set_flag, whole
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.json_output import print_json
-from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.config import assignments, replace_all
 from astrarium.errors import InputError
 
@@ -92,7 +92,7 @@ class Answer(NamedTuple):
 
 def _print(options: argparse.Namespace, page: Page | None, answer: Answer, *designs: Design) -> None:
     """Print tables or JSON, and write the page, whose header has the designs."""
-    if page is not None:
+    if written(options):
         from astrarium.report.pages.about import about_all
         from astrarium.report.pages.page import ShownTables
 

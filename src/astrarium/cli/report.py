@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
 from astrarium.cli.json_output import print_json
-from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,11 +56,12 @@ def run(options: argparse.Namespace) -> int:
     idle(f"--{single[0]}" if single else "", single and len(studies) > 1, "one study at a time")
     idle("--json", options.json and options.csv == "-", "--csv FILE, or no --csv: one thing on standard output")
     printed = options.json or (options.csv != "-" and not single)
-    idle("--recheck", options.recheck and not options.html and not printed, "--html, --json or tables")
+    idle("--recheck", options.recheck and not written(options) and not printed,
+         "--html, --plot, --json or tables")
     _exports(studies[0], options)
     if options.csv:
         _csv(studies, options.csv)
-    if not options.html and not printed:
+    if not written(options) and not printed:
         return 0
     report = reported(studies, options.recheck)
     write_page(page, options, report)

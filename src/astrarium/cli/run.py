@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, set_flag, timeline
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.imports import say_imports
-from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.report.notes.design import design_notes
 from astrarium.report.notes.kernels import kernel_notes
 
@@ -202,7 +202,7 @@ def _print(design: Design, result: Result, options: argparse.Namespace, more: di
 
     title = options.trace if options.design is None else f"{options.design}: {about(design)}"
     tables = (figure_table(more["figures"], more.get("training", {}), within), interval_table(within, result))
-    if page is not None:
+    if written(options):
         from astrarium.report.pages.page import ShownRun
 
         write_page(page, options, ShownRun(design, result, title, tables))

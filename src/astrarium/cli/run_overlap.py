@@ -30,7 +30,7 @@ def run_overlap(options: argparse.Namespace) -> int:
     from astrarium.report.tables.overlap import overlap_rows, overlap_table
     from astrarium.report.tables.table import print_tables
 
-    for flag in ("trace", "parquet", "html", "page", "fold", "figure", "nodes", "timeline_ranks", "verbose"):
+    for flag in ("trace", "parquet", "html", "page", "plot", "fold", "figure", "nodes", "timeline_ranks", "verbose"):
         idle("--" + flag.replace("_", "-"), bool(getattr(options, flag)), "a design")
     idle("--rank", options.rank is not None, "a design")
     place("--timeline", options.timeline)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, set_flag, whole
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
-from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.cli.progress import Counted, Line, clock
 from astrarium.config import assignments
 from astrarium.errors import InputError
@@ -79,13 +79,14 @@ def run(options: argparse.Namespace) -> int:
          "no --ray: the cluster says how many")
     place("--best", options.best)
     page = page_for("report", options)
-    idle("--html", options.html and options.no_study, "no --no-study: the page is made of the study")
+    for flag in ("html", "plot"):
+        idle(f"--{flag}", getattr(options, flag) and options.no_study, "no --no-study: it is made of the study")
     if options.space.endswith(".zip"):
         return _again(options)
     file = read_as("space", lambda path: load_search(path, assignments(options.set)), options.space)
     say_imports(file.space.base)
     if options.count:
-        _nothing_but(options, ("best", "processes", "ray", "html"), "no --count: nothing is evaluated")
+        _nothing_but(options, ("best", "processes", "ray", "html", "plot"), "no --count: nothing is evaluated")
         idle("-j", options.jobs > 1, "no --count: nothing is evaluated")
         return _count(file, options)
     study, path = _searched(file, options)
@@ -94,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     if options.best:
         _write_best(study, options.best)
     _print(study, options, path)
-    if page is not None and path is not None:
+    if written(options) and path is not None:
         from astrarium.cli.report import reported
         from astrarium.search.studyfile import load_study
 
@@ -106,7 +107,7 @@ def _again(options: argparse.Namespace) -> int:
     """A bundle runs again: 0 where every trial is the same to the byte."""
     from astrarium.search.bundle import rerun
 
-    _nothing_but(options, ("count", "html"), "a bundle as it is, or a space")
+    _nothing_but(options, ("count", "html", "plot"), "a bundle as it is, or a space")
     told = _Trials("objective")
     with Line(sys.stderr, told, everywhere=True):
         found = rerun(options.space, jobs=options.jobs, processes=options.processes, ray=options.ray,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, set_flag
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
-from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.cli.progress import Counted, Line
 from astrarium.errors import InputError
 from astrarium.units import format_time
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     tables = [*([] if search is None else [search.table(options.serving)]),
               *serving_tables(served, serving.objective, options.serving), *fleet_tables(served, serving.members),
               *price_table(prices)]
-    if page is not None:
+    if written(options):
         names = [os.path.splitext(os.path.basename(member.design))[0] for member in serving.members]
         about = about_all(dict(zip(names, deployment.designs, strict=True)), {"serving.yaml": dumps(serving)})
         write_page(page, options, ShownServing(options.serving, served, tables, notes, about))

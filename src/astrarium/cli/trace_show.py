@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.report.trace.statistics import statistics_tables
 
     tables = [*statistics_tables(counted, options.file), *time_tables(times)]
+    write_page(page, options, ShownTrace(options.file, tables, times))
     if options.html:
-        write_page(page, options, ShownTrace(options.file, tables, times))
         note(f"wrote {options.html}")
     if options.json:
         print_json("trace show", {**counted.plain(), "times": times.plain()})

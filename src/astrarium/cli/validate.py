@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
     apart("--html", options.html, options.files)
     if options.serving is not None:
         idle("--html", options.html, "without --serving")
+        idle("--plot", options.plot, "without --serving")
         idle("--stack", options.stack, "without --serving")
         return _logs(options)
     rows = with_stack([row for file in options.files for row in read_rows(file)], stack)

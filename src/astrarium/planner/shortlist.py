@@ -16,7 +16,7 @@ from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.rules import Ruling
-from astrarium.registry import printed
+from astrarium.registry import celled, printed
 
 __all__ = ["SMALL", "Change", "Line", "NoGain", "Shortlist", "reason"]
 
@@ -150,6 +150,10 @@ class Shortlist(Struct, frozen=True):
     def __str__(self) -> str:
         """The tables of the command line."""
         return printed("plan", self)
+
+    def _repr_html_(self) -> str:
+        """Layouts and their intervals, for a notebook."""
+        return celled("plan", self)
 
     @property
     def best(self) -> Line:

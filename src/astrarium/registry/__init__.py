@@ -17,7 +17,7 @@ from astrarium.entry_points import GROUP, declared, files
 from astrarium.errors import InputError, nearest
 from astrarium.registry.built_in import BUILT_IN as _BUILT_IN
 
-__all__ = ["GROUP", "Entry", "Kind", "built_ins", "entries", "kinds", "load", "names", "printed"]
+__all__ = ["GROUP", "Entry", "Kind", "built_ins", "celled", "entries", "kinds", "load", "names", "printed"]
 
 
 class Entry(Struct, frozen=True):
@@ -97,6 +97,11 @@ def _resolve(target: str, package: str = "") -> Any:
 def printed(name: str, answer: Any) -> str:
     """What `print` shows of an answer: the text of `table.NAME`."""
     return str(load("table", name)(answer))
+
+
+def celled(name: str, answer: Any) -> str:
+    """What a notebook shows of an answer: the HTML of `cell.NAME`."""
+    return str(load("cell", name)(answer))
 
 
 class Kind(Struct, frozen=True):

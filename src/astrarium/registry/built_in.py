@@ -312,6 +312,15 @@ BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "serve": ("astrarium.report.tables.printed:serve", "A stream of requests: latencies and rates."),
         "search": ("astrarium.report.tables.printed:search", "How a search went, its best design and front."),
     },
+    "cell": {
+        "run": ("astrarium.report.cells:run", "A run in a notebook: times, and their parts."),
+        "plan": ("astrarium.report.cells:plan", "A plan in a notebook: layouts and their intervals."),
+        "plan_serving": ("astrarium.report.cells:plan_serving", "Engines and their intervals in a notebook."),
+        "serve": ("astrarium.report.cells:serve", "A stream in a notebook: latencies and rates."),
+        "search": ("astrarium.report.cells:search", "A search in a notebook: best design and front."),
+        "trace": ("astrarium.report.cells:trace", "Traces in a notebook: nodes by kind, and what the GPU did."),
+        "design": ("astrarium.report.cells:design", "A design in a notebook: what it models, network, memory."),
+    },
     "backend": {
         "closed_form": ("astrarium.engine.media:PORTS",
                         "Each port of an NPU in a dim moves one message at a time; nothing queues inside a dim."),

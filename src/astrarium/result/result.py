@@ -13,7 +13,7 @@ from astrarium.arrays import I64
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.memory.config import Tier
-from astrarium.registry import printed
+from astrarium.registry import celled, printed
 from astrarium.result.collectives import Collectives, collectives_of
 from astrarium.result.flows import Flows, PacketLinks, flows_of, packet_links_of
 from astrarium.result.jobs import JobRanks, JobResult, jobs_of
@@ -57,6 +57,10 @@ class Result(Struct, frozen=True, eq=False, dict=True):
     def __str__(self) -> str:
         """The tables of the command line."""
         return printed("run", self)
+
+    def _repr_html_(self) -> str:
+        """Times and their parts, for a notebook."""
+        return celled("run", self)
 
     def __repr__(self) -> str:
         """Short: the arrays of a Plan are nothing to print."""

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from astrarium.errors import InputError
-from astrarium.registry import printed
+from astrarium.registry import celled, printed
 from astrarium.search.agents.base import (
     Agent,
     Closing,
@@ -160,6 +160,10 @@ class Study(Struct, frozen=True):
     def __str__(self) -> str:
         """The tables of the command line."""
         return printed("search", self)
+
+    def _repr_html_(self) -> str:
+        """The best design and the front, for a notebook."""
+        return celled("search", self)
 
     @property
     def nothing(self) -> str:

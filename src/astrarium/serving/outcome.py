@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.arrays import F64, I32, I64, Bool
-from astrarium.registry import printed
+from astrarium.registry import celled, printed
 from astrarium.serving.policy import Objective
 from astrarium.serving.steady import Window, falls_behind, fewest_steady, steady_window
 
@@ -82,6 +82,10 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     def __str__(self) -> str:
         """The tables of the command line."""
         return printed("serve", self)
+
+    def _repr_html_(self) -> str:
+        """Latencies and rates, for a notebook."""
+        return celled("serve", self)
 
     @cached_property
     def ttft(self) -> I64:

@@ -176,6 +176,12 @@ class Traces(Struct, frozen=True, eq=False):
     described: Mapping[int, bytes] = field(default_factory=dict)   # GlobalMetadata of profiled ranks
     groups: Mapping[str, tuple[int, ...]] | None = None     # in the place of those that the traces define
 
+    def _repr_html_(self) -> str:
+        """The first rank's nodes by kind and times, for a notebook."""
+        from astrarium.registry import celled
+
+        return celled("trace", self)
+
     @property
     def ranks(self) -> int:
         return len(self.rank_class)

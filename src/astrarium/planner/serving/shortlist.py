@@ -17,7 +17,7 @@ from astrarium.planner.serving.goal import Goal
 from astrarium.planner.serving.prices import Price
 from astrarium.planner.serving.routed import Routed, routed
 from astrarium.planner.serving.service import Service
-from astrarium.registry import printed
+from astrarium.registry import celled, printed
 from astrarium.serving.find import Tried
 from astrarium.serving.outcome import Served
 
@@ -128,6 +128,10 @@ class ServingPlan(Struct, frozen=True, dict=True):
     def __str__(self) -> str:
         """The tables of the command line."""
         return printed("plan_serving", self)
+
+    def _repr_html_(self) -> str:
+        """Engines and their intervals, for a notebook."""
+        return celled("plan_serving", self)
 
     @property
     def best(self) -> Line:

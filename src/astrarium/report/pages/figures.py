@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from collections.abc import Collection, Iterator
 
 from astrarium.report.pages.html import note, section, shell
@@ -14,19 +15,25 @@ from astrarium.report.plot.plot import Plot
 from astrarium.report.plot.svg import svg
 from astrarium.report.plot.vega import vega, vega_config
 
-__all__ = ["figure", "figures", "interactive"]
+__all__ = ["figure", "figures", "with_vega"]
 
 BROAD, NARROW = 720, 340        # px of the static picture, and of the one on a phone
+_SPEC = re.compile(r'<script type="application/json">(.*?)</script>')
 
 
 def figure(plot: Plot, half: bool = True) -> str:
     """A plot under its title, with its sentence. `half`: two of them share the width of a large screen."""
     spec = vega(plot)
     text = _json({name: spec[name] for name in spec if name not in ("$schema", "config")})
-    picture = (f'<figure class="plot"><div class="still broad">{svg(plot, BROAD)}</div>'
-               f'<div class="still narrow">{svg(plot, NARROW)}</div><script type="application/json">{text}</script>'
+    picture = (f'<figure class="plot"><div class="still broad">{_inline(plot, BROAD)}</div>'
+               f'<div class="still narrow">{_inline(plot, NARROW)}</div><script type="application/json">{text}</script>'
                "</figure>")
     return section(plot.title, picture, note(plot.sentence), half=half)
+
+
+def _inline(plot: Plot, width: float) -> str:
+    """The static picture; HTML needs no namespace."""
+    return svg(plot, width).replace(' xmlns="http://www.w3.org/2000/svg"', "", 1)
 
 
 def figures(verb: str, answer: object, without: Collection[str] = ()) -> Iterator[str]:
@@ -34,19 +41,21 @@ def figures(verb: str, answer: object, without: Collection[str] = ()) -> Iterato
     return (figure(plot) for name, plot in plots_of(verb, answer) if name not in without)
 
 
-def interactive() -> str:
-    """Vega, packed, and the script that draws with it; empty without the extra `pages`, which holds it."""
+def with_vega(text: str) -> tuple[str, str]:
+    """The text of a page without the specifications of its plots, and a script that has these and Vega, packed; none
+    without the extra `pages`, which holds Vega."""
+    specs = _SPEC.findall(text)
+    text = _SPEC.sub("", text)
     try:
         from vl_convert import javascript_bundle
     except ImportError:
-        return ""
-    packed = base64.b64encode(gzip.compress(javascript_bundle().encode(), mtime=0)).decode()
-    configs = _json({"light": vega_config(), "dark": vega_config(dark=True)})
-    return (f'<script type="text/plain" id="vega">{packed}</script>'
-            f'<script type="application/json" id="vega-configs">{configs}</script>'
-            f"<script>{shell('interactive.js')}</script>")
+        return text, ""
+    plain = (f'{{"vega":{_json(javascript_bundle())},"light":{_json(vega_config())},'
+             f'"dark":{_json(vega_config(dark=True))},"plots":[{",".join(specs)}]}}')
+    packed = base64.b64encode(gzip.compress(plain.encode(), mtime=0)).decode()
+    return text, f'<script type="text/plain" id="plots">{packed}</script><script>{shell("interactive.js")}</script>'
 
 
 def _json(plain: object) -> str:
-    """JSON that no text in it ends the script around."""
+    """JSON in which no text looks like a tag."""
     return json.dumps(plain, separators=(",", ":")).replace("<", "\\u003c")

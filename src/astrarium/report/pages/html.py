@@ -1,5 +1,5 @@
-"""What all HTML pages share: one file that loads nothing, with a header that says what ran, tables that sort and
-filter, bars, legends, rows of pictures."""
+"""What all HTML pages share: one file that loads nothing, with a header that says what ran, and tables that sort and
+filter."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from astrarium.report.pages.about import About
-from astrarium.report.svg.charts import Mark, sign
 from astrarium.report.tables.table import Table
 from astrarium.units import Rounded
 from astrarium.version import version
 
-__all__ = ["Download", "bar", "escape", "key", "note", "page", "row", "section", "shell", "signs", "table",
+__all__ = ["Download", "bar", "escape", "key", "named", "note", "page", "section", "shell", "table",
            "table_of", "wide", "with_command"]
 
 _COMMAND = "<!--the command-->"         # of `page`, where `with_command` puts the command line
@@ -44,6 +43,12 @@ def escape(value: object) -> str:
     return html.escape(str(value))
 
 
+def named(title: str) -> str:
+    """A printed title (`folder/a.yaml`, `folder/a.yaml: what runs`) without the folder."""
+    path, colon, words = title.partition(": ")
+    return os.path.basename(path) + colon + words
+
+
 def shell(name: str) -> str:
     """The text of `shell.css` or `shell.js`, which every page carries."""
     with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as stream:
@@ -55,10 +60,11 @@ def page(title: str, lead: str, parts: Iterable[str], about: About | None = None
     text, links = _named("\n".join(parts))
     style, script = shell("shell.css"), f"<script>{shell('shell.js')}</script>"
     if '<figure class="plot">' in text:
-        from astrarium.report.pages.figures import interactive
+        from astrarium.report.pages.figures import with_vega
         from astrarium.report.plot.svg import plot_style
 
-        style, script = style + plot_style(), script + interactive()
+        text, vega = with_vega(text)
+        style, script = style + plot_style(), script + vega
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width='
             f'device-width,initial-scale=1"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
             f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
@@ -151,25 +157,11 @@ def key(names: Mapping[str, str], colours: Mapping[str, str]) -> str:
                                        for name, text in names.items()) + "</p>"
 
 
-def signs(words: Mapping[str, Mark]) -> str:
-    """A legend of shapes: words -> mark."""
-    return '<p class="key">' + "".join(f"<span>{sign(mark)}{escape(text)}</span>"
-                                       for text, mark in words.items()) + "</p>"
-
-
-def row(name: str, words: str, picture: str, beside: bool = False) -> str:
-    """A line of text (`name`, then `words` in grey) with a picture under it. `beside`: on wide pages the picture stands
-    right of the text."""
-    said = f'<p>{escape(name)}<span class="what">{escape(words)}</span></p>' if name else "<p></p>"
-    return f'<div class="strip{" beside" if beside else ""}">{said}{picture}</div>'
-
-
 def bar(name: str, right: str, parts: Mapping[str, float], whole: float, colours: Mapping[str, str],
-        words: Mapping[str, str] | None = None, mark: float | None = None) -> str:
-    """Parts beside each other, as wide as their share of `whole`; a red line at `mark`."""
+        words: Mapping[str, str] | None = None) -> str:
+    """Parts in a line, as wide as their share of `whole`."""
     pieces = "".join(f'<i style="width:{100 * value / whole:.3f}%;background:{colours[part]}" '
                      f'title="{escape((words or {}).get(part, part))}"></i>'
                      for part, value in parts.items() if value > 0)
-    line = "" if mark is None or mark > whole else f'<b style="left:{100 * mark / whole:.3f}%"></b>'
     return (f'<div class="row"><div class="name"><span>{escape(name)}</span><span>{escape(right)}</span></div>'
-            f'<div class="bar">{pieces}{line}</div></div>')
+            f'<div class="bar">{pieces}</div></div>')

@@ -1,36 +1,36 @@
 "use strict";
 // Unpacks Vega and draws a plot in the place of its static picture when it comes near the screen.
-(async () => {
+(() => {
   const root = document.documentElement, figures = [...document.querySelectorAll("figure.plot")];
-  const json = (element) => JSON.parse(element.textContent);
-  const configs = json(document.getElementById("vega-configs"));
-  const dark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const theme = () => root.dataset.theme ?? (system.matches ? "dark" : "light");
   const unpack = async () => {
-    const bytes = Uint8Array.from(atob(document.getElementById("vega").textContent), (letter) => letter.charCodeAt(0));
+    const bytes = Uint8Array.from(atob(document.getElementById("plots").textContent), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    document.head.append(Object.assign(document.createElement("script"), {textContent: await new Response(stream).text()}));
+    const found = JSON.parse(await new Response(stream).text());
+    document.head.append(Object.assign(document.createElement("script"), {textContent: found.vega}));
+    return found;
   };
+  let unpacked;
   const draw = async (figure) => {
-    const spec = {...json(figure.querySelector("script")), config: configs[dark() ? "dark" : "light"]};
-    const live = document.createElement("div");
+    const found = await (unpacked ??= unpack()), live = document.createElement("div");
     live.className = "live";
     figure.append(live);
-    const drawn = await vegaEmbed(live, spec, {ast: true, actions: false, renderer: "svg", tooltip: {theme: dark() ? "dark" : "light"}});
-    figure.view?.finalize();
-    for (const old of figure.querySelectorAll(".live")) if (old !== live) old.remove();
-    figure.view = drawn;
+    const spec = {...found.plots[figures.indexOf(figure)], config: found[theme()]};
+    await vegaEmbed(live, spec, {ast: true, actions: false, renderer: "svg", logLevel: 1, tooltip: {theme: theme()}});
+    figure.querySelectorAll(".live").forEach((old) => { if (old !== live) old.remove(); });
     figure.dataset.live = "";
   };
   if (typeof DecompressionStream === "undefined") return;
-  let unpacked;
+  let waits = 0;
   const seen = new IntersectionObserver((entries) => entries.forEach(async ({target, isIntersecting}) => {
     if (!isIntersecting) return;
     seen.unobserve(target);
-    root.dataset.waits = "";
-    try { await (unpacked ??= unpack()); await draw(target); } finally { delete root.dataset.waits; }
+    root.dataset.waits = ++waits;
+    try { await draw(target); } finally { if (--waits === 0) delete root.dataset.waits; }
   }), {rootMargin: "400px"});
   figures.forEach((figure) => seen.observe(figure));
   const again = () => figures.filter((figure) => "live" in figure.dataset).forEach(draw);
   root.addEventListener("theme", again);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  system.addEventListener("change", again);
 })();

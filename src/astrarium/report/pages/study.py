@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from astrarium.config import dumps
 from astrarium.design import Design
 from astrarium.report.pages.about import about_base
-from astrarium.report.pages.html import Download, note, page, section, table, wide
+from astrarium.report.pages.figures import figures
+from astrarium.report.pages.html import Download, note, page, section, table
 from astrarium.report.pages.page import Page
-from astrarium.report.svg.charts import Band, Span, bars, lines, parallel, points, ranges
-from astrarium.report.tables.study import shown, sobol_name
+from astrarium.report.tables.study import shown
 from astrarium.report.tables.study_data import StudyReport
 from astrarium.search import Trial
 from astrarium.search.analysis import value_of
-from astrarium.search.sobol import Estimate
 from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["PAGE", "study_page"]
 
-COORDINATES, FRONT = 100, 50      # designs drawn, and listed
+FRONT = 50      # designs listed
 
 
 def study_page(report: StudyReport) -> str:
@@ -33,8 +31,8 @@ def study_page(report: StudyReport) -> str:
         "; --recheck simulates the best designs on another network model, and one knob at a time around the best."))
     facts = {"space": f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"}
     best = space.design(report.best[0][1].point) if report.best else space.base
-    return page(title, lead, (*_best(report), *_front(report), *_why(report), *_convergence(report),
-                              *_coordinates(report), _summary(report)), about_base(best, "best.yaml", **facts))
+    return page(title, lead, (*_best(report), *_front(report), *figures("report", report), *_why(report),
+                              _summary(report)), about_base(best, "best.yaml", **facts))
 
 
 def _summary(report: StudyReport) -> str:
@@ -95,16 +93,16 @@ def _row(report: StudyReport, place: int, study: StoredStudy, trial: Trial, knob
 
 
 def _why(report: StudyReport) -> Iterator[str]:
+    """What the plots do not say of the knobs."""
     if report.model is None:
-        parts = [note(report.model_problem)]
+        yield section("Which knobs matter", note(report.model_problem), half=True)
     else:
-        parts = [wide(bars(report.importances)), note(
-            "Permutation importance: by how much the error of a proxy model (extremely randomised trees) grows "
-            "on trials that it has not seen when a knob's values are shuffled, over the objective's variance. "
-            f"R² of the model {report.model.r2:.3f}, relative error {report.model.relative_error:.1%}. The "
-            "trials are those that agents chose, not a uniform sample.")]
-    yield section("Which knobs matter", *parts, half=True)
-    yield from _sobol(report)
+        yield section("Importance of knobs", table(("knob", "importance"), [(name, f"{share:.3f}") for name, share in
+                                                                            report.importances], "<>", "Importances"),
+                      note(f"R² of the model {report.model.r2:.3f}, relative error {report.model.relative_error:.1%}. "
+                           "The trials are those that agents chose, not a uniform sample."), half=True)
+    if report.sobol is None and report.sobol_problem:
+        yield section("Sobol indices", note(report.sobol_problem), half=True)
     if report.sensitivities:
         best = value_of(report.best[0][1])
         rows = [(each.knob, each.value, f"{each.verdict.values[0] / best:.3f}" if each.verdict.values
@@ -114,33 +112,10 @@ def _why(report: StudyReport) -> Iterator[str]:
             "One knob at a time"))
 
 
-def _sobol(report: StudyReport) -> Iterator[str]:
-    if report.sobol is None:
-        if report.sobol_problem:
-            yield section("Sobol indices", note(report.sobol_problem), half=True)
-        return
-    found = report.sobol
-    what = ("the logarithm of " if found.logarithm else "") + report.goal.objectives[0].name
-    rows = [(sobol_name(each, each.total is None), [_span(each.first), _span(each.total)]) for each in found.indices]
-    said = note("First order: the share of the variance over uniform feasible designs that a knob explains by itself; "
-                "total: with its interactions. Bars: 95 %. Knobs that constraints tie vary together; one of them has a "
-                f"first order only. {found.designs:,} designs in {found.blocks:,} blocks"
-                + (f", of which {found.refused:,} were refused and are left out: the indices are of designs that run."
-                   if found.refused else "."))
-    yield section(f"Sobol indices of {what}",
-                  wide(ranges(["first order", "total"], rows, "share of the variance", 0.0)), said, half=True)
-
-
-def _span(estimate: Estimate | None) -> Span | None:
-    return None if estimate is None else (estimate.value, estimate.low, estimate.high)
-
-
 def _front(report: StudyReport) -> Iterator[str]:
     objectives = report.goal.objectives
     if len(objectives) < 2:
         return
-    every = [(each[0], each[1]) for each in report.cloud]
-    best = [(trial.verdict.values[0], trial.verdict.values[1]) for trial in report.front if trial.verdict.values]
     names = [each.name for each in objectives]
     listed = report.front[:FRONT]
     knobs = [axis.name for axis in report.space.axes if _varies(report, listed, axis.name)]
@@ -149,39 +124,8 @@ def _front(report: StudyReport) -> Iterator[str]:
             for trial in listed for values in [report.space.values(trial.point)]]
     more = note(f"The first {FRONT} of {len(report.front):,} are listed.") if len(report.front) > FRONT else ""
     yield section(f"Pareto front ({len(report.front)} designs)",
-                  wide(points([("trials", every), ("front", best)], names[0], names[1], partial(shown, names[0]),
-                              partial(shown, names[1]))),
                   table(["trial", *names, *map(_short, knobs), "design"], rows, ">" * (2 + len(names) + len(knobs)),
                         "Pareto front"), more)
-
-
-def _convergence(report: StudyReport) -> Iterator[str]:
-    bands = [Band(f"{each.agent} ({each.seeds} seed{'s' if each.seeds > 1 else ''})", each.designs.tolist(),
-                  each.median.tolist(), each.low.tolist(), each.high.tolist()) for each in report.convergence]
-    if bands:
-        name = report.goal.objectives[0].name
-        yield section("Convergence", wide(lines(bands, "distinct designs", f"best {name}", partial(shown, name))),
-                      note("Median over seeds; the band is the inter-quartile range."), half=True)
-
-
-def _coordinates(report: StudyReport) -> Iterator[str]:
-    if not report.best:
-        return
-    axes = report.space.axes
-    labels = [[str(value) for value in axis.values] or [f"{axis.domain.low:g}", f"{axis.domain.high:g}"]
-              for axis in axes]
-    chosen = report.top[:COORDINATES]
-    ways = [[_share(axis, index) for axis, index in zip(axes, trial.point)] for trial in chosen]
-    worth = [1.0 - place / max(1, len(chosen)) for place in range(len(chosen))]
-    yield section(f"The {len(chosen)} best designs, knob by knob",
-                  wide(parallel([_short(axis.name) for axis in axes], labels, ways, worth)),
-                  note("A line per design, the better the stronger; red: the best tenth."))
-
-
-def _share(axis: Any, index: float) -> float:
-    if not axis.size:
-        return float((index - axis.domain.low) / ((axis.domain.high - axis.domain.low) or 1.0))
-    return index / (axis.size - 1) if axis.size > 1 and index >= 0 else 0.5 if axis.size == 1 else 0.0
 
 
 def _short(name: str) -> str:

@@ -9,12 +9,13 @@ from msgspec import Struct, field
 
 from astrarium.errors import InternalError
 
-__all__ = ["CHANNELS", "MOST", "Axis", "Column", "Layer", "Mark", "Plot", "Values"]
+__all__ = ["CHANNELS", "MOST", "SPANS", "Axis", "Column", "Layer", "Mark", "Plot", "Values"]
 
 Mark = Literal["bar", "rect", "line", "area", "point", "rule", "text"]
 Values = Sequence[float] | Sequence[str]
 CHANNELS = ("x", "x2", "y", "y2", "colour", "text", "opacity", "detail")
 MOST = 5_000        # marks of a layer; a plot's function bins or samples what is more, and its sentence says so
+SPANS = 1_600       # bars over time: more lie closer than a wide screen shows, and make a page large
 
 
 class Column(Struct, frozen=True):

@@ -14,7 +14,7 @@ from astrarium.report.plot.quantities import exact
 
 __all__ = ["HALO", "ink", "marks"]
 
-HOVERS = 1_000      # marks of a layer with hover texts
+HOVERS = 300        # marks of a layer with hover texts; bars beyond are one path for each colour
 SHAPES = {"circle": "M-{0} 0a{0} {0} 0 1 0 {1} 0a{0} {0} 0 1 0-{1} 0Z", "diamond": "M-{0} 0L0-{0}L{0} 0L0 {0}Z",
           "square": "M-{0}-{0}H{0}V{0}H-{0}Z", "triangle-left": "M-{0} 0L{0}-{0}V{0}Z",
           "triangle-right": "M{0} 0L-{0}-{0}V{0}Z"}
@@ -71,7 +71,8 @@ def _good(layer: Layer, row: int) -> bool:
 
 
 def _boxes(plot: Plot, layer: Layer, frame: Frame) -> Iterator[Drawn]:
-    """Bars and rects."""
+    """Bars and rects: an element each, or where they are many one for all of a colour."""
+    many: dict[str, list[str]] = {}
     for row in _rows(layer):
         if not _good(layer, row):
             continue
@@ -81,10 +82,15 @@ def _boxes(plot: Plot, layer: Layer, frame: Frame) -> Iterator[Drawn]:
             top, bottom = middle - high / 2, middle + high / 2
         else:
             top, bottom = _ends(layer, "y", row, frame.y.at, frame.y.band, 0.94)
-        shape = (f'x="{left:.2f}" y="{top:.1f}" width="{max(right - left, 0.3):.2f}" '
-                 f'height="{max(bottom - top, 0.3):.1f}"')
-        yield (f'fill="{_paint(plot, layer, row)}"{_faint(_opacity(layer, row))}',
-               _element("rect", shape, _hover(layer, row)))
+        wide, high = max(right - left, 0.3), max(bottom - top, 0.3)
+        paint = f'fill="{_paint(plot, layer, row)}"{_faint(_opacity(layer, row))}'
+        if len(_rows(layer)) > HOVERS:
+            many.setdefault(paint, []).append(f"M{left:.1f} {top:.3g}h{wide:.2g}v{high:.3g}h-{wide:.2g}z")
+        else:
+            shape = f'x="{left:.2f}" y="{top:.1f}" width="{wide:.2f}" height="{high:.1f}"'
+            yield paint, _element("rect", shape, _hover(layer, row))
+    for paint, shapes in many.items():
+        yield paint, f'<path d="{"".join(shapes)}"/>'
 
 
 def _thick(layer: Layer, frame: Frame) -> float:

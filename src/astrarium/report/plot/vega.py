@@ -72,7 +72,7 @@ def _layers(plot: Plot, layer: Layer, number: int, width: float | None) -> Itera
     if plot.zoom and first:
         shift = "[event.shiftKey]"
         params.append({"name": "zoom", "bind": "scales", "select": {
-            "type": "interval", "zoom": f"wheel!{shift}",
+            "type": "interval", "encodings": ["x"] if plot.y.order else ["x", "y"], "zoom": f"wheel!{shift}",
             "translate": f"[pointerdown{shift}, window:pointerup] > window:pointermove!"}})
     yield own | ({"params": params} if params else {})
     if layer.mark == "line" and hovers:

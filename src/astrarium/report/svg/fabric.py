@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from astrarium.fabric.numbers import Said
 from astrarium.fabric.sketch import Box, Line, Sketch
-from astrarium.report.svg.charts import COLOURS
+from astrarium.report.plot.colours import PALETTE
 from astrarium.units import format_rate, format_time
 
 __all__ = ["LinkWords", "fabric_svg", "link_words"]
@@ -181,7 +181,7 @@ def fabric_svg(title: str, drawing: Sketch, words: Mapping[int, LinkWords]) -> s
     """The picture. `words`: of every link that a line is of."""
     layout = _Layout(drawing, words)
     layout.place()
-    colour = {link: COLOURS[place % len(COLOURS)] for place, link in enumerate(sorted({
+    colour = {link: PALETTE[place % len(PALETTE)] for place, link in enumerate(sorted({
         line.link for line in drawing.lines}))}
     every = [*layout.at.values(), *layout.frames]
     left, top = min(each.x for each in every), min(each.y for each in every)

@@ -12,7 +12,7 @@ from astrarium.arrays import I64
 from astrarium.errors import InputError
 from astrarium.report.plot.colours import PALETTE
 from astrarium.report.plot.find import Drawing
-from astrarium.report.plot.plot import MOST, Axis, Column, Layer, Plot
+from astrarium.report.plot.plot import SPANS, Axis, Column, Layer, Plot
 from astrarium.report.tables.summary import MOVED
 from astrarium.result import Result
 from astrarium.result.nodes import Work
@@ -46,7 +46,7 @@ def critical_path(result: Result) -> Plot:
     place = dict(zip(own, rows))
     named = [place.get(each, rows[-1]) for each in rank.tolist()]
     kinds = [MOVED[Work(each).name.lower()] for each in work.tolist()]
-    each = -(-len(start) // MOST)
+    each = -(-len(start) // SPANS)
     bars = list(_bars(list(zip(named, kinds, start.tolist(), end.tolist())), each))
     columns = {"y": Column("rank", [bar[0] for bar in bars]), "colour": Column("work", [bar[1] for bar in bars]),
                "x": Column("start", [bar[2] for bar in bars], "time"),

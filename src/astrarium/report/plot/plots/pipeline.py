@@ -9,7 +9,7 @@ from astrarium.errors import InputError
 from astrarium.planner.timeline import Unit, units_of
 from astrarium.report.plot.colours import PALETTE
 from astrarium.report.plot.find import Drawing
-from astrarium.report.plot.plot import MOST, Axis, Column, Layer, Plot
+from astrarium.report.plot.plot import SPANS, Axis, Column, Layer, Plot
 from astrarium.result import Result
 from astrarium.units import format_time
 from astrarium.workload.transformer import Transformer
@@ -39,7 +39,7 @@ def pipeline(result: Result, design: Design) -> Plot:
         raise InputError("pipeline", "the run has no node times, or more than 400,000 compute nodes",
                          expected="simulate(design) of fewer NPUs or micro-batches")
     drawn = units[:SHOWN]
-    each = -(-sum(map(len, drawn)) // MOST)
+    each = -(-sum(map(len, drawn)) // SPANS)
     rows = [(f"stage {stage}", *box) for stage, mine in enumerate(drawn) for box in _boxes(mine, each)]
     columns = {"y": Column("stage", [row[0] for row in rows]), "colour": Column("pass", [row[1] for row in rows]),
                "batch": Column("micro-batch", [row[2] for row in rows]),

@@ -232,13 +232,13 @@ def convergence(answer: Searched) -> Plot:
         InputError: where no trial met every requirement.
     """
     report = _report(answer)
-    if not report.convergence:
-        raise InputError("convergence", "no trial met every requirement", expected="a study with a feasible design")
     name = report.goal.objectives[0].name
     quantity = quantity_of(name)
     rows = [(f"{each.agent} ({each.seeds} seed{'s' if each.seeds > 1 else ''})", *row) for each in report.convergence
             for row in zip(each.designs.tolist(), each.median.tolist(), each.low.tolist(), each.high.tolist())
             if math.isfinite(row[1])]
+    if not rows:
+        raise InputError("convergence", "no trial met every requirement", expected="a study with a feasible design")
     values = [value for row in rows for value in row[2:] if math.isfinite(value)]
     columns = {"colour": Column("agent", [row[0] for row in rows]),
                "x": Column("distinct designs", [float(row[1]) for row in rows], "count"),

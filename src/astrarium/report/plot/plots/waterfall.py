@@ -25,6 +25,9 @@ def waterfall(answer: Explanation) -> Plot:
     Raises:
         InputError: where the designs do not differ.
     """
+    if not isinstance(answer, Explanation):
+        raise InputError("waterfall", "this explanation has several metrics, or a recorded run",
+                         expected="an explanation of two designs")
     if not answer.changes:
         raise InputError("waterfall", "the designs do not differ", expected="two designs with other knobs")
     changes = sorted(answer.changes, key=lambda each: -abs(each.contribution))
@@ -50,14 +53,14 @@ def waterfall(answer: Explanation) -> Plot:
     top = max(max(row[2], row[3]) for row in rows)
     return Plot("Why the designs differ", f"From {format_time(answer.before / 1000)} to "
                 f"{format_time(answer.after / 1000)}; {rows[1][0]} matters most ({_signed(rows[1]).strip()}).",
-                (Layer("bar", columns), texts), Axis("makespan", "time", high=1.14 * top),
+                (Layer("bar", columns), texts), Axis("makespan", "time", high=1.3 * top),
                 Axis(order=tuple(dict.fromkeys(row[0] for row in rows))), used)
 
 
 def _signed(row: tuple[str, str, float, float, float]) -> str:
     difference = row[3] - row[2]
     sign = "" if row[1] == "makespan" else "+" if difference > 0 else "-" if difference < 0 else ""
-    return f" {sign}{format_time(abs(difference))}"
+    return f"\u00a0{sign}{format_time(abs(difference))}"
 
 
 PLOT = Drawing(("explain",), waterfall)

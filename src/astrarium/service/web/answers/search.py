@@ -8,9 +8,12 @@ from typing import Any
 
 from astrarium.config.whole import write_whole
 from astrarium.errors import InputError
-from astrarium.report.pages.html import escape, table_of, wide
+from astrarium.report.pages.html import table_of
 from astrarium.report.pages.study import study_page
-from astrarium.report.svg.charts import Band, lines
+from astrarium.report.plot.colours import PALETTE
+from astrarium.report.plot.plot import Axis, Column, Layer, Plot
+from astrarium.report.plot.quantities import quantity_of
+from astrarium.report.plot.svg import svg
 from astrarium.report.tables.study import report_tables, shown
 from astrarium.report.tables.study_data import study_report
 from astrarium.search.limits import NO_LIMITS
@@ -68,7 +71,9 @@ class _Progress:
         if len(self._x) > 1:
             step = max(1, len(self._x) // 200)
             x, y = self._x[::step], self._y[::step]
-            picture = wide(lines([Band("best so far", x, y, y, y)], "trials", escape(self.objective),
-                                 lambda value: shown(self.objective, value)))
+            columns = {"x": Column("trials", x, "count"), "y": Column("", y, quantity_of(self.objective))}
+            picture = svg(Plot("Best so far", f"The best {self.objective} after each number of trials.",
+                               (Layer("line", columns, colour=PALETTE[0], step=True),), Axis("trials", "count"),
+                               Axis(f"best {self.objective}", quantity_of(self.objective), zero=False)))
         self.say(f"{state.trials:,} of {state.planned:,} trials, best {self.objective} {best}, "
                  f"{state.refused:,} refused", state.trials / max(1, state.planned), html=picture)
