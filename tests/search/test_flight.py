@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import subprocess
+import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -11,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.search.designs import ready, small_space, tiny_space
-from tests.search.test_study import killed_many_times, rows
+from tests.search.test_study import SCRIPT, killed_many_times, rows
 
 import astrarium as ar
 from astrarium.errors import InputError
@@ -142,3 +145,17 @@ def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
                    trials=trials, seed=5, study=path)
     assert again.fresh == 0
     assert not again.notes
+
+
+@pytest.mark.exam
+def test_of_two_processes_one_works(tmp_path: Path) -> None:
+    path, trials = tmp_path / "study", 600
+    command = [sys.executable, str(SCRIPT), str(path), str(trials), "genetic:4", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(ar.__file__).resolve().parents[1])}
+    both = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)]
+    said = [process.communicate(timeout=120)[1] for process in both]
+    refused = ["another process works on this study" in text for text in said]
+    assert [process.returncode for process in both] == [int(each) for each in refused]
+    assert sum(refused) == 1
+    assert sorted(row[1] for row in rows(path)) == list(range(trials))

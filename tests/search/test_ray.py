@@ -68,7 +68,6 @@ def two_nodes(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     ray.init(address=machines.address, log_to_driver=False, logging_level="ERROR")
     machines.wait_for_nodes()
     yield lambda: machines.remove_node(lost, allow_graceful=False)
-    assert ray.cluster_resources()["CPU"] == 1
     ray.shutdown()
     machines.shutdown()
 
@@ -88,7 +87,7 @@ def test_the_same_trials_though_a_node_dies(agent: str, options: dict[str, int],
         search(small_space(), agent=agent, options=options, trials=96, seed=1, start=(), study=tmp_path / name, **more)
         return rows(tmp_path / name)
     there = study("there", minimize={"time": slow}, ray="auto", progress=lose)
-    dying.join()
+    dying.join()      # raises if it was not started
     here = study("here", minimize={"time": makespan})
     if options:
         there, here = (sorted((row[1], row[2], row[5]) for row in each) for each in (there, here))
