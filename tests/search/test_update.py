@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.search.designs import four_dims
 
+import astrarium as ar
 from astrarium.config import replace_all
 from astrarium.errors import InputError
 from astrarium.search.update import UNSET, Updater
@@ -56,3 +57,17 @@ def test_a_field_of_another_variant() -> None:
         updater.apply(["roofline", "1 TFLOP/s"])
     with pytest.raises(InputError, match=r"unknown key 'peak' of model: replay; roofline and analytic have it"):
         updater.apply(["replay", "1 TFLOP/s"])
+
+
+def test_knobs_of_a_fabric_s_links() -> None:
+    """Entries of a mapping of names, which are sections: as `replace_all` has them, with its errors."""
+    link = {"bandwidth": "50 GB/s", "latency": "1 us"}
+    base = ar.Design(workload=ar.SingleCollective("all_reduce", "1 MB"), network=ar.Network(
+        fabric=ar.blueprint("clos", hosts=4, ports=4, links={"access": link, "spine": link}),
+        dims=[ar.Switch(4, bandwidth="50 GB/s", latency="1 us")]))
+    path = "network.fabric.links.spine.bandwidth"
+    updater = Updater(base, [path])
+    assert updater.apply(["100 GB/s"]) == replace_all(base, {path: "100 GB/s"}) != base
+    assert updater.apply([UNSET]) == base
+    with pytest.raises(InputError, match=r"network\.fabric\.links\.spine\.bandwidth"):
+        updater.apply(["fast"])

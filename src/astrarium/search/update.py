@@ -17,6 +17,7 @@ from astrarium.config import Config, parse_path, replace_all, to_plain
 from astrarium.config.base import ConfigError, decode_into, unknown_key
 from astrarium.config.coerce import coerce
 from astrarium.config.derive import derived, settled
+from astrarium.config.mapping import NameMap
 from astrarium.config.named import excluded
 from astrarium.config.spec import FieldSpec, Problem, specs
 from astrarium.errors import InputError
@@ -38,7 +39,7 @@ UNSET = _Unset()
 
 
 class _Section(Struct, eq=False):
-    """One section, or one list, of the base with the slots of the values that are put into it."""
+    """One section, one list or one mapping of names, of the base with the slots of the values that are put into it."""
 
     base: Any
     leaves: dict[str | int, int] = field(default_factory=dict)
@@ -75,13 +76,15 @@ class _Section(Struct, eq=False):
                 new[step] = values[slot]
         if isinstance(self.base, tuple):
             return self._listed(tuple([new.get(index, each) for index, each in enumerate(self.base)]))
+        if isinstance(self.base, NameMap):
+            return self._listed(NameMap({name: new.get(name, each) for name, each in self.base.items()}))
         tag = new.pop(self.base.tag_key, self.base.tag) if self.base.tag_key else ""
         if tag != self.base.tag:
             return _turned(self.base, tag, new)
         return self._exchanged(new)
 
-    def _listed(self, values: tuple[Any, ...]) -> Any:
-        """Check a list as the constructor of its owner does."""
+    def _listed(self, values: tuple[Any, ...] | NameMap[Any]) -> Any:
+        """Check a list or a mapping as the constructor of its owner does."""
         problems: list[Problem] = []
         found = values if self.spec is None else _coerced(values, self.spec, problems)
         if problems:
@@ -109,6 +112,11 @@ class _Section(Struct, eq=False):
         if problems:
             raise ConfigError(problems)
         return made
+
+
+def _inner(base: Any, step: str | int) -> Any:
+    """The part of a section, a list or a mapping of names at `step`."""
+    return getattr(base, str(step)) if isinstance(base, Config) else base[step]
 
 
 def _coerced(value: Any, spec: FieldSpec, problems: list[Problem]) -> Any:
@@ -144,8 +152,7 @@ class Updater(Generic[C]):
             for depth, step in enumerate(steps[:-1]):
                 if steps[:depth + 1] in taken:
                     raise InputError(path, "is part of another path that is set", expected="one of the two")
-                value = part.base[step] if isinstance(step, int) else getattr(part.base, step)
-                part = part.parts.setdefault(step, _Section(value))
+                part = part.parts.setdefault(step, _Section(_inner(part.base, step)))
             if steps in taken or steps[-1] in part.parts:
                 raise InputError(path, "is set twice, or in parts", expected="one value")
             taken.add(steps)
