@@ -12,7 +12,7 @@ from msgspec.structs import replace
 import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.search import Space, evaluate, search, subject
-from astrarium.search.agents import agent_options
+from astrarium.search.agents import agent_options, sampling
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
 from astrarium.search.store import MEMORY, Store
@@ -116,7 +116,7 @@ def test_bounds_and_caps_leave_the_best_as_it_is(name: str, unbounded: Any) -> N
 
 
 def test_a_cap_stops_what_is_worse_and_resumes_alike(tmp_path: Path, unbounded: Any) -> None:
-    """Each stopped design is worse than the cap; agents hear the cap; a study that goes on has the same trials."""
+    """Each stopped design is worse than the cap; a study that goes on has the same trials."""
     space, study = layouts(), str(tmp_path / "s")
     points = random.Random(2).sample([space.point(number) for number in range(space.count)], 12)
     plan = Plan(space, goal_of("makespan"), agent_options("random", {"batch": 4}), 3, tuple(points[:6]), 1.2)
@@ -136,7 +136,37 @@ def test_a_cap_stops_what_is_worse_and_resumes_alike(tmp_path: Path, unbounded: 
     for trial, verdict in zip(stopped, values):
         before = [each.verdict.values[0] for each in trials if each.round < trial.round and each.verdict.values]
         assert verdict.values[0] > 1.2 * min(before)
-        assert trial.verdict.problem.startswith("beyond the cap: the makespan is more than ")
+        how = "the makespan is more than" if trial.verdict.bound is None else "makespan is at least"
+        assert trial.verdict.problem.startswith(f"beyond the cap: {how} ")
+        if trial.verdict.bound is not None:
+            assert 1.2 * min(before) < trial.verdict.bound <= verdict.values[0]
+
+
+@pytest.mark.parametrize(("goal", "sign"), [({"minimize": "2 * makespan"}, 1), ({"maximize": "1e12 / makespan"}, -1)])
+def test_a_lower_bound_beyond_the_cap_spares_the_run(goal: dict[str, str], sign: int, monkeypatch: pytest.MonkeyPatch
+                                                     ) -> None:
+    """And the agent hears it; a design that runs until the cap is worth the cap."""
+    space = layouts(**{"workload.micro_batch": [1], "compute.peak": ["1 TFLOP/s", "200 TFLOP/s"]})
+    points = [space.point_of({"workload.tp": 2, "workload.zero": 1, "workload.recompute": "none",
+                              "memory.capacity": "4 GB", "workload.micro_batch": 1, "compute.peak": peak})
+              for peak in ("200 TFLOP/s", "1 TFLOP/s")]
+    heard: list[Any] = []
+    monkeypatch.setattr(sampling._Random, "tell", lambda _, told: heard.extend(told))
+    monkeypatch.setattr(sampling._Random, "ask", lambda *_: [points[1]])
+    made = Plan(space, goal_of(**goal), agent_options("random", {"batch": 1}), 0, (points[0],), 1.0)
+    ran: list[Any] = []
+    original = subject.prepare
+    monkeypatch.setattr(subject, "prepare", lambda *given, **rest: ran.append(given) or original(*given, **rest))
+    with Store(MEMORY) as store, Workers(space, made.goal) as workers:
+        conduct(made, 2, store, workers)
+        first, second = store.trials()
+    (value,) = first.verdict.values or (0.0,)
+    worse = Evaluator(space, made.goal)(points[1]).values or (0.0,)
+    assert second.verdict.beyond
+    assert second.verdict.bound is not None
+    assert sign * value < second.verdict.bound <= sign * worse[0]
+    assert heard[-1].values == (second.verdict.bound,)
+    assert len(ran) == 2
 
 
 @pytest.mark.parametrize(("cap", "minimize"), [(0.5, "makespan"), (float("nan"), "makespan"),

@@ -78,22 +78,24 @@ def _clocked(shape: Shape, costs: Costs, replicas: Replicas, batches: int) -> Sh
 
 
 def _gathering(shape: Shape, costs: Costs, gather: F64) -> Shape:
-    """The shape under ZeRO 3, whose units wait for their weights."""
-    at = shape.at
-    forward = _parts(steps(costs.forward), gather, at)
-    ahead_of = np.where(np.arange(costs.blocks) < costs.first, 0.0, gather)     # an embedding's is not needed
-    backward = _parts(steps(costs.backward)[::-1], ahead_of[::-1], costs.blocks - at[::-1])[::-1]
+    """The shape under ZeRO 3, whose units wait for their weights. `gather`: see Replicas."""
+    at, again = shape.at, steps(_of_blocks(gather, costs.first, costs.blocks))     # an embedding's are not needed
+    forward = _parts(steps(costs.forward), steps(gather), at)
+    backward = _parts(steps(costs.backward)[::-1], again[::-1], costs.blocks - at[::-1])[::-1]
     return _shape(at, forward, backward, shape.busy, shape.sent, shape.saved, shape.highest)
 
 
 class Pipeline(Struct, frozen=True):
     """What a step runs: `batches` micro-batches over `stages`, under a ZeRO stage. `split`: whether the schedule leaves
-    gradients of weights for later."""
+    gradients of weights for later. `whole`: ZeRO 2 and 3 reduce gradients once, not for every micro-batch; `together`:
+    ZeRO 3 gathers the weights of embedding and head once."""
 
     stages: int
     batches: int
     zero: int = 0
     split: bool = False
+    whole: bool = False
+    together: bool = False
 
 
 def least_times(pipeline: Pipeline, costs: Costs, shape: Shape, replicas: Replicas, wires: Wires
@@ -101,21 +103,25 @@ def least_times(pipeline: Pipeline, costs: Costs, shape: Shape, replicas: Replic
     """(ns of a step at least, ns for which NPUs compute at least, in the mean), from the costs of its blocks, the shape
     of its parts, and what replicas hold and reduce."""
     stages, batches = pipeline.stages, pipeline.batches
+    gather = replicas.gather
     if pipeline.zero == 3:
-        shape = _gathering(shape, costs, steps(replicas.gather))
+        gather = _of_blocks(gather, costs.first, costs.blocks - costs.last) if pipeline.together else gather
+        shape = _gathering(shape, costs, gather)
     shape = _clocked(shape, costs, replicas, batches)
     at = shape.at
-    reduce, gather = steps(replicas.reduce[at]), steps(replicas.gather[at])
-    gathered = gather if pipeline.zero == 3 else np.zeros(len(gather))
-    late = _both(wires, reduce, gathered) - shape.backward
-    behind = np.zeros(len(gather)) if pipeline.split else shape.behind
+    reduce, gathered, again = steps(replicas.reduce[at]), *np.zeros((2, len(at) - 1))
+    if pipeline.zero == 3:
+        gathered, again = steps(gather[at]), steps(_of_blocks(gather, costs.first, costs.blocks)[at])
+    late = _both(wires, reduce, again) - shape.backward
+    behind = np.zeros(len(reduce)) if pipeline.split else shape.behind
     ends = shape.before[:stages] + shape.work * batches + np.maximum(behind, late)[:stages]
-    time, moved = float(ends.max()), float(shape.sent.max())
+    time, moved = float(ends.max()), float(shape.sent.max()) * batches
     if pipeline.zero in (1, 2):
-        time += float(by_stage(gather, stages).max())
+        time += float(by_stage(steps(gather[at]), stages).max())
     if pipeline.zero > 1:
-        moved = max(moved, float(by_stage(_both(wires, reduce, 2 * gathered), stages).max()))
-    return max(time, moved * batches) * SAFE, float(shape.busy.mean()) * batches * SAFE
+        reduced = reduce * (1 if pipeline.whole else batches)
+        moved = max(moved, float(by_stage(_both(wires, reduced, (gathered + again) * batches), stages).max()))
+    return max(time, moved) * SAFE, float(shape.busy.mean()) * batches * SAFE
 
 
 def _both(wires: Wires, reduce: F64, gather: F64) -> F64:
@@ -133,6 +139,12 @@ def _sums(values: F64) -> F64:
 def steps(values: F64) -> F64:
     """`np.diff` of a row, in a fifth of the time."""
     return values[1:] - values[:-1]
+
+
+def _of_blocks(sums: F64, first: int, end: int) -> F64:
+    """Sums over the blocks in front of each, of those from `first` to `end` alone."""
+    found: F64 = np.clip(sums, sums[first], sums[end]) - sums[first]
+    return found
 
 
 def _parts(chain: F64, gather: F64, at: npt.NDArray[np.int64]) -> F64:

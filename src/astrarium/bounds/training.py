@@ -41,7 +41,8 @@ def _least(design: Design, recipe: Recipe) -> float:
     costs = costs_of(recipe, design.compute, design.memory, wires)
     shape = shape_of(costs, _cuts(recipe.parts), recipe.stages)
     replicas = replicas_of(costs, recipe.mesh, recipe.zero, wires)
-    pipeline = Pipeline(recipe.stages, recipe.batches, recipe.zero, recipe.schedule.split)
+    pipeline = Pipeline(recipe.stages, recipe.batches, recipe.zero, recipe.schedule.split, recipe.flat.whole,
+                        recipe.flat.ends)
     return least_times(pipeline, costs, shape, replicas, wires)[0]
 
 

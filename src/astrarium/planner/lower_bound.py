@@ -81,7 +81,8 @@ def lower_bound_of(job: Job, layout: Layout, costs: Costs, shape: Shape, replica
     """The lower bounds of a layout, from the costs of its blocks, the shape of its parts, and what replicas hold and
     reduce."""
     batches, schedule = job.global_batch // layout.dp // layout.micro_batch, layout.plain["schedule"]
-    pipeline = Pipeline(layout.pp, batches, layout.zero, load_schedule(schedule).split)
+    pipeline = Pipeline(layout.pp, batches, layout.zero, load_schedule(schedule).split,
+                        job.base.buffers.between == "whole", job.base.buffers.ends == "together")
     time, busy = least_times(pipeline, costs, shape, replicas, wires)
     flight = (_in_flight(schedule, layout.pp, batches, layout.virtual_stages) * shape.saved).sum(axis=1)
     held = by_stage(steps(replicas.held[shape.at]), layout.pp)

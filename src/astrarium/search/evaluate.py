@@ -296,10 +296,11 @@ class Evaluator:
         assert not callable(node)
         ranges = lower_bounds(self._aimed, designs, self._kept)
         known = {name: value for name, value in zip(self._names, row) if not _unknown(value)}
-        if not _beyond(objective, cap)(range_of(node, known, {**self._ranges, **ranges})):
+        range_ = range_of(node, known, {**self._ranges, **ranges})
+        if not _beyond(objective, cap)(range_):
             return None
         return Verdict(None, tuple(figures), (), f"{BEYOND}: {said(ranges, self._aimed)}, so {objective.name} is worse "
-                       f"than {abs(cap):.6g}")
+                       f"than {abs(cap):.6g}", bound=-range_[1] if objective.maximize else range_[0])
 
     def _run(self, trial: _Trial) -> Verdict | None:
         runs, trial.runs = trial.runs, []

@@ -38,13 +38,14 @@ _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE trial (
     number INTEGER PRIMARY KEY, round INTEGER NOT NULL, point TEXT NOT NULL, design BLOB NOT NULL, same_as INTEGER,
-    "values" TEXT, figures TEXT NOT NULL, slacks TEXT NOT NULL, problem TEXT NOT NULL, seconds REAL NOT NULL);
+    "values" TEXT, figures TEXT NOT NULL, slacks TEXT NOT NULL, problem TEXT NOT NULL, seconds REAL NOT NULL,
+    bound REAL);
 CREATE INDEX trial_design ON trial (design) WHERE same_as IS NULL;
 """
 _ANSWERS = "CREATE TABLE IF NOT EXISTS answer (round INTEGER PRIMARY KEY, points TEXT NOT NULL)"
 _ANSWER = "INSERT INTO answer VALUES (?, ?)"
-_COLUMNS = 'number, round, point, design, same_as, "values", figures, slacks, problem, seconds'
-_INSERT = f"INSERT INTO trial ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_COLUMNS = 'number, round, point, design, same_as, "values", figures, slacks, problem, seconds, bound'
+_INSERT = f"INSERT INTO trial ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _FROM = f"SELECT {_COLUMNS} FROM trial WHERE number >= ? ORDER BY number"
 _SALVAGED = "CREATE TABLE salvaged AS SELECT * FROM trial"
 _DESCRIBE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
@@ -276,7 +277,7 @@ def _row(trial: Trial) -> tuple[Any, ...]:
     verdict, text = trial.verdict, _text
     return (trial.number, trial.round, text(trial.point), trial.design, trial.same_as,
             None if verdict.values is None else text(verdict.values), text(verdict.figures), text(verdict.slacks),
-            verdict.problem, verdict.seconds)
+            verdict.problem, verdict.seconds, verdict.bound)
 
 
 def _text(values: Sequence[Any]) -> str:
@@ -289,7 +290,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def _verdict(row: tuple[Any, ...]) -> Verdict:
     values = None if row[5] is None else _numbers(row[5])
-    return Verdict(values, _numbers(row[6]), _numbers(row[7]), row[8], row[9])
+    return Verdict(values, _numbers(row[6]), _numbers(row[7]), row[8], row[9], row[10])
 
 
 def damaged(error: Exception) -> bool:

@@ -304,10 +304,11 @@ class _Loop:
         return Proof(-math.inf, math.inf, False)
 
     def _told(self, trial: Trial) -> Told:
-        """A trial for an agent: of its values less is better, infinity for infeasible, the cap for one beyond it."""
+        """A trial for an agent: of its values less is better, infinity for infeasible; of one beyond the cap
+        its lower bound, or the cap if it was stopped."""
         values, verdict = (math.inf,) * len(self.signs), trial.verdict
         if verdict.beyond and self.cap is not None:
-            values = (self.cap,)
+            values = (self.cap if verdict.bound is None else verdict.bound,)
         if verdict.values is not None and verdict.feasible:
             values = tuple(sign * value for sign, value in zip(self.signs, verdict.values))
         return Told(trial.point, values, verdict, trial.number)

@@ -18,13 +18,15 @@ BEYOND = "beyond the cap"      # how the reasons of trials begin that were stopp
 class Verdict(Struct, frozen=True):
     """The result of a trial. `values`: the objectives (None if the design was refused); `figures`: those of the goal,
     in their order; `slacks`: the margin by which each requirement is met (negative: it is not); `problem`: why the
-    design was refused; `seconds`: wall-clock seconds of the evaluation."""
+    design was refused; `seconds`: wall-clock seconds of the evaluation; `bound`: the first objective, less is better,
+    is at least this (of a design beyond the cap that did not run)."""
 
     values: tuple[float, ...] | None
     figures: tuple[float, ...] = ()
     slacks: tuple[float, ...] = ()
     problem: str = ""
     seconds: float = 0.0
+    bound: float | None = None
 
     @property
     def feasible(self) -> bool:

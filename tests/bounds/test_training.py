@@ -1,0 +1,90 @@
+"""The least time of a training step: below every simulation, close to those whose links or NPUs are always busy."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.draws import draws
+from tests.workload.layouts import drawn
+
+import astrarium as ar
+from astrarium import config
+from astrarium.bounds.training import least_time
+from astrarium.errors import AstrariumError, InputError
+from astrarium.lower.kept import Kept
+from astrarium.workload.buffers import Buffers
+
+CHANGES: dict[str, list[Any]] = {
+    "workload.zero": [2, 3], "workload.zero_axes": [["dp"], ["cp"]], "workload.zero_ranks": [2],
+    "workload.prefetch": [0, 2], "workload.recompute_every": [2], "workload.weight_gradients": ["fresh", "beside"],
+    "workload.buffers.gather": ["copied"], "workload.buffers.reduce": ["group", "buckets", "fixed"],
+    "workload.buffers.between": ["whole"], "workload.buffers.ends": ["together"], "workload.clip": [False],
+    "workload.offload": ["optimizer", "model"], "workload.software.operators": ["eager"],
+    "workload.software.tp_async": [True], "workload.software.host_launch": ["20 us"],
+    "workload.order": ["pp-dp-tp-cp-sp-ep"], "workload.uneven": ["pad"], "network.backend": ["contention", "fluid"],
+    "compute": [{"model": "measured", "device": "h100_sxm", "clock": "sustained"}], "collective.choice": ["none"]}
+
+
+def _changed(design: ar.Design, rng: random.Random) -> ar.Design:
+    """The design with up to four changes, and slow links in half of the cases."""
+    slow = [f"network.dims[{place}].bandwidth" for place in range(len(design.network.dims) * rng.randint(0, 1))]
+    design = config.replace_all(design, dict.fromkeys(slow, "3 GB/s"))
+    for name in rng.sample(list(CHANGES), rng.randint(0, 4)):
+        try:
+            design = config.replace(design, name, rng.choice(CHANGES[name]))
+        except AstrariumError:      # not with the rest of it
+            continue
+    return design
+
+
+def test_no_run_takes_less() -> None:
+    rng, kept, tight = random.Random(3), Kept(), 0
+    for design in itertools.islice(drawn(5, 10**6, 8), draws(60).max_examples):
+        changed = _changed(design, rng)
+        try:
+            makespan = ar.simulate(changed, record=False, kept=kept).makespan_ps / 1000
+        except AstrariumError:
+            continue
+        least = least_time(changed, kept)
+        assert least <= makespan, config.to_plain(changed)
+        tight += least > 0.8 * makespan
+    assert tight > 1
+
+
+def _sharded(ffn: int = 2816, **more: Any) -> ar.Design:
+    """ZeRO 3 on links that are always busy."""
+    model = ar.Decoder(layers=2, d_model=1024, heads=16, kv_heads=8, ffn=ffn, vocab=32_000, seq=2048)
+    return ar.Design(
+        workload=ar.Transformer(model, **{"global_batch": 8, "dp": 4, "micro_batch": 1, "zero": 3, **more}),
+        compute=ar.Roofline(peak="989 TFLOP/s"), memory=ar.Memory(bandwidth="3.35 TB/s"),
+        network=ar.Network([ar.Switch(4, bandwidth="3 GB/s", latency="500 ns")]))
+
+
+@pytest.mark.parametrize(("more", "share"), [({}, 0.95), ({"buffers": Buffers(between="whole")}, 0.9),
+                                             ({"buffers": Buffers(ends="together")}, 0.6),
+                                             ({"pp": 2, "dp": 2, "schedule": "gpipe"}, 0.5)])
+def test_what_zero_3_moves_once_counts_once(more: dict[str, Any], share: float) -> None:
+    """No embedding for the backward pass; under `ends: together` both ends, under `between: whole` gradients once."""
+    design = _sharded(**more)
+    makespan = ar.simulate(design, record=False).makespan_ps / 1000
+    assert share * makespan < least_time(design, Kept()) <= makespan
+
+
+def test_designs_without_a_bound_have_none() -> None:
+    known = _sharded()
+    assert least_time(known, Kept()) > 0
+    for other in (replace(known, compat="astra_sim"), replace(known, system=ar.System(compute_streams=2)),
+                  replace(known, system=ar.System(placement=[1, 0, 2, 3])),
+                  replace(known, workload=ar.SingleCollective("all_reduce", "1 GB"))):
+        assert least_time(other, Kept()) == 0.0
+
+
+def test_a_wrong_size_is_left_to_the_run() -> None:
+    wrong = _sharded(ffn=2817, tp=2, dp=2)
+    with pytest.raises(InputError, match="2817"):
+        ar.simulate(wrong)
+    assert least_time(wrong, Kept()) == 0.0
