@@ -18,7 +18,7 @@ export ASTRARIUM_REQUIRE_CORE ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(CMAKE_JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test roam native-tests sanitize exam build lint types stubs contracts docs-examples prose docs bench dist dev-core ns3 clean
+.PHONY: help run test browser roam native-tests sanitize exam build lint types stubs contracts docs-examples prose docs bench dist dev-core ns3 clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ run: $(VENV)/.installed  ## install into .venv and run the quick start: a table,
 
 test: $(VENV)/.test  ## install into .venv and run the tests (about 5 minutes on 2 cores)
 	$(BIN)/python -m pytest -q $(AT_ONCE) $(PYTEST_ARGS)
+
+browser: $(VENV)/.browser  ## open every page in Chromium: sizes, themes, keyboard, accessibility, pictures (about 2 minutes)
+	$(BIN)/python -m pytest -q -m browser tests/browser $(PYTEST_ARGS)
 
 roam: $(VENV)/.test  ## the same tests, whose random cases are drawn from a new seed; prints it, and SEED=... repeats it
 	@echo "make roam SEED=$(SEED) repeats this run"
@@ -118,6 +121,7 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.build-tools
 	@[ "$(ASTRARIUM_REQUIRE_CORE)" != 1 ] || (cd $(VENV) && bin/python -c 'import astrarium._core')
 	@touch $@
 
-$(VENV)/.test $(VENV)/.exam $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml .ci/constraints.txt | $(VENV)/.installed
+$(VENV)/.test $(VENV)/.exam $(VENV)/.dev $(VENV)/.docs $(VENV)/.browser: $(VENV)/.%: pyproject.toml .ci/constraints.txt | $(VENV)/.installed
 	$(PIP) 'astrarium[$*]'
+	@[ $* != browser ] || $(BIN)/python -c 'import shutil, sys; sys.exit(not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))' || $(BIN)/playwright install --with-deps chromium
 	@touch $@

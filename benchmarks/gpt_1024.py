@@ -47,7 +47,7 @@ def measure(arguments: list[str], runs: int) -> None:
         found = [astra_sim([*arguments, "--backend=congestion_unaware", f"--fold={fold}"]) for _ in range(runs)]
         answers[fold] = found[0][0]
         cpu, peak = median(f[1] for f in found), median(f[2] for f in found)
-        parts = {key: median(f[0]["cpu_s"][key] for f in found) for key in found[0][0]["cpu_s"]}
+        parts = {key: median(f[0]["cpu_ns"][key] / 1e9 for f in found) for key in found[0][0]["cpu_ns"]}
         verdict = "ok" if cpu < seconds and peak < megabytes else "MISSED"
         shown = ", ".join(f"{key} {value:.3f}" for key, value in parts.items())
         print(f"--fold {fold:4} {cpu:6.3f} CPU s ({shown}), {peak:4.0f} MB, {answers[fold]['events']:,} events, "

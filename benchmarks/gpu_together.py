@@ -1,5 +1,5 @@
 """Two collectives on eight h100_sxm at once (NCCL's kernels, both start together), against the two things that a design
-can say: each as fast as alone, and one after the other. The table of docs/background/gpu_execution.md."""
+can say: each as fast as alone, and one after the other. The table of docs/background/gpu_hardware.md."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def stated() -> None:
     for name in kernels.names():
         for part, found in kernels.load(name).parts.items():
             if "large" not in found.error:
-                continue        # PyTorch's attention: constants, whose errors docs/background/kernels.md has
+                continue        # PyTorch's attention: constants, whose errors docs/background/kernels_pytorch.md has
             text = beside(*found.error["large"], TARGET.get(part.split("/")[0]))
             print(f"  {name:20} {part:18} {found.rows:7} rows  {text}")
     print("\nA device left out of the model of all, large shapes: its data sheet alone, then with 500 of its rows:")

@@ -61,8 +61,8 @@ def ours(options: argparse.Namespace, workers: int, routing: Literal["round_robi
     servers = [Server(Scheduler(policy, Blocks(options.blocks, policy.block), Batch(policy.block)), Linear())
                for _ in range(workers)]
     found = run(Mooncake(path=options.trace).requests(), Fleet([Instance(servers)])).summary(whole=True)
-    return {"reuse": float(found["prefix_hit_share"]), "ttft": float(found["ttft_mean_ms"]),
-            "tpot": float(found["tpot_mean_ms"])}
+    return {"reuse": float(found["prefix_hit_share"]), "ttft": float(found["ttft_mean_ns"]) / 1e6,
+            "tpot": float(found["tpot_mean_ns"]) / 1e6}
 
 
 def dynosim(options: argparse.Namespace, workers: int, routing: str, folder: Path) -> Mapping[str, float]:

@@ -42,8 +42,8 @@ def main() -> None:
     print(f"{options.requests:,} requests on {options.instances} instances, {served.steps:,} steps: {spent:.0f} CPU s, "
           f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB")
     failed = sum(part.failed for part in served.parts)
-    print(f"TTFT mean {found['ttft_mean_ms']:.1f} ms, p99 {found['ttft_p99_ms']:.1f} ms; TPOT p99 "
-          f"{found['tpot_p99_ms']:.2f} ms; {failed} failures, {served.wasted:,} tokens in vain")
+    print(f"TTFT mean {found['ttft_mean_ns'] / 1e6:.1f} ms, p99 {found['ttft_p99_ns'] / 1e6:.1f} ms; TPOT p99 "
+          f"{found['tpot_p99_ns'] / 1e6:.2f} ms; {failed} failures, {served.wasted:,} tokens in vain")
 
 
 if __name__ == "__main__":

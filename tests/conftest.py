@@ -36,6 +36,11 @@ def reference_folder() -> Path:
     return Path(os.environ.get("ASTRARIUM_SHARED") or ROOT.parent / "shared")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--new-pictures`: pages look as they should, and tests/browser/pictures.json is written anew."""
+    parser.addoption("--new-pictures", action="store_true", help="store what pages look like as right")
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """`run("list", "shape")` -> Said. The note about a missing compiled core, where there is none, is left out."""

@@ -24,10 +24,10 @@ from astrarium import catalog, registry
 from astrarium.cli.arguments import Parser
 from astrarium.cli.completion import command_line
 from astrarium.cli.dispatch import VERBS
-from astrarium.cli.list_ import OPERATIONS
 from astrarium.collective.algorithms import algorithm_of
 from astrarium.config import FieldInfo, fields
 from astrarium.design import Design
+from astrarium.report.choices import OPERATIONS
 from astrarium.units import Bandwidth, Bytes, FlopRate, Quantity, Time
 from astrarium.vocab import TERMS, CommOp
 
@@ -164,8 +164,8 @@ def engine_page() -> str:
 
 
 def glossary_page() -> str:
-    """The words of the product."""
-    return "# Glossary\n\n" + MADE + table(("term", "meaning"), TERMS.items())
+    """The words of the product, a heading each: the search of the site finds headings first."""
+    return "# Glossary\n\n" + MADE + "\n".join(f"## {term}\n\n{meaning}\n" for term, meaning in TERMS.items())
 
 
 PAGES: dict[str, Callable[[], str]] = {"knobs.md": knobs_page, "cli.md": cli_page, "choices.md": choices_page,

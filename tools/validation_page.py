@@ -1,4 +1,4 @@
-"""Write docs/background/validation.md and catalog/intervals.toml from measured rows.
+"""Write docs/background/validation.md, validation_worst.md and catalog/intervals.toml from measured rows.
 
 usage: validation_page.py ROWS.csv... [--left-out LOG] [--intervals]
 
@@ -27,6 +27,7 @@ from astrarium.validate.verdict import Validation, rivals, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, TABLE = ROOT / "docs/background/validation.md", ROOT / "src/astrarium/catalog/intervals.toml"
+WORST_PAGE = PAGE.with_name("validation_worst.md")
 RECORD = ROOT / "src/astrarium/catalog/left_out.toml"
 WORST = 14
 LEFT_OUT = r"^(?:stack (\S+)|  (left out|start  ) (.{44}) +(\d+) rows: median +([0-9.]+) % p90 +([0-9.]+).*)$"
@@ -41,6 +42,11 @@ CAUSES = (
     (r"vt-(41|43|46|47|48|80|45|82)$", "39.1B on tp 2 or 4: 45 GB of states leave little memory; allocation is "
                                        "probably retried"),
 )
+MORE = "## More\n\n- [Validation: the largest errors](validation_worst.md)\n"
+WORST_HEAD = """# Validation: the largest errors
+
+Written by `tools/validation_page.py`, as [validation](validation.md) is.
+"""
 HEAD = """# Validation: measured rows and what Astrarium predicts for them
 
 Written by `tools/validation_page.py`. `astrarium validate FILE.csv` says the same of any rows with these columns.
@@ -156,9 +162,14 @@ def page(made: Validation) -> str:
         ("source", "unseen rows", "median", "p90", "bias", "coverage", "fitted: rows, median / p90",
          "source in no fit: median / p90", "trees without physics"), (line(name) for name in names)),
         "\n## Intervals\n", INTERVALS, table(kept.head, iter(kept.rows)),
-        "\n### Outside the rows\n", *outside(made),
-        "\n## Unseen rows with the largest errors\n", table(
-            ("source", "case", "measured", "predicted", "error", "likely cause"), worst(unseen)),
+        "\n### Outside the rows\n", *outside(made), MORE])
+
+
+def worst_page(made: Validation) -> str:
+    """The page of the largest errors as Markdown."""
+    unseen = [each for each, known in zip(made.found, made.fitted, strict=True) if not known]
+    return "\n".join([WORST_HEAD, "## Unseen rows with the largest errors\n", table(
+        ("source", "case", "measured", "predicted", "error", "likely cause"), worst(unseen)),
         "\n## Not predictable\n", table(("source", "case", "because"), (
             (each.row.source, each.row.case, each.reason.replace("|", "/")) for each in made.found
             if isinstance(each, NotPredictable)))])
@@ -229,6 +240,7 @@ def main() -> None:
         RECORD.write_text(left_out(log, list(dict.fromkeys(row.source for row in rows))), encoding="utf-8")
     made = verdict(rows)
     PAGE.write_text(page(made), encoding="utf-8")
+    WORST_PAGE.write_text(worst_page(made), encoding="utf-8")
     if options.intervals:
         TABLE.write_text(catalog(made), encoding="utf-8")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from astrarium import collective as collective
     from astrarium import cost as cost
     from astrarium import gpu as gpu
+    from astrarium import plot as plot
     from astrarium import plugins as plugins
     from astrarium import profile as profile
     from astrarium import provision as provision
@@ -92,8 +93,8 @@ __all__ = [
     "format_time", "get", "load", "load_design", "load_space", "names", "plan", "plan_from", "plan_serving",
     "plan_serving_from", "replace", "replace_all", "search", "simulate", "simulate_many", "write_kernel_timeline",
 ]
-NAMESPACES = ("catalog", "collective", "cost", "gpu", "plugins", "profile", "provision", "result", "search", "serving",
-              "synthesise", "trace", "workload")
+NAMESPACES = ("catalog", "collective", "cost", "gpu", "plot", "plugins", "profile", "provision", "result", "search",
+              "serving", "synthesise", "trace", "workload")
 _named = lazy(__name__)
 
 

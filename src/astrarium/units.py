@@ -22,8 +22,9 @@ __all__ = ["Bandwidth", "Bytes", "CarbonIntensity", "CarbonMass", "EnergyPerByte
            "FlopRate", "Frequency", "HourlyPrice", "Length", "Lifetime", "Money", "OptionalBandwidth", "OptionalBytes",
            "OptionalCarbonIntensity", "OptionalCarbonMass", "OptionalEnergyPerByte", "OptionalEnergyPerFlop",
            "OptionalEnergyPrice", "OptionalFlopRate", "OptionalFrequency", "OptionalHourlyPrice", "OptionalLength",
-           "OptionalLifetime", "OptionalMoney", "OptionalPower", "OptionalTime", "Power", "Quantity", "Time",
-           "format_bytes", "format_rate", "format_time", "number_in"]
+           "OptionalLifetime", "OptionalMoney", "OptionalPower", "OptionalTime", "Power", "Quantity", "Rounded", "Time",
+           "format_bytes", "format_flop_rate", "format_flops", "format_money", "format_rate", "format_time",
+           "number_in"]
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
@@ -292,33 +293,76 @@ def _exact(quantity: Quantity) -> str:
     return min(texts)[-1]
 
 
-def _rounded(value: float, cls: type[Quantity], names: tuple[str, ...], digits: int) -> str:
+class Rounded(str):
+    """A number for a person, such as `1.235 ms`, that knows its `value` in base units, and what `unit` these are."""
+
+    __slots__ = ("unit", "value")
+    value: float
+    unit: str
+
+    def __new__(cls, text: str, value: float, unit: str) -> Self:
+        """`text` for `value`."""
+        found = str.__new__(cls, text)
+        found.value, found.unit = float(value), unit
+        return found
+
+    @property
+    def exact(self) -> str:
+        """All digits of the value, with its unit."""
+        digits = f"{self.value:,.0f}" if self.value.is_integer() else f"{self.value:,.12g}"
+        return f"${digits}" if self.unit == "$" else f"{digits} {self.unit}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.value, self.unit)
+
+
+def _rounded(value: float, units: Units, names: tuple[str, ...], digits: int, base: str) -> Rounded:
     """`value` base units in the largest of `names` (ascending) in which it is 1 or more, to `digits` digits."""
-    if value == 0:
-        return f"0 {names[0]}"
-    if not math.isfinite(value):
-        return f"{value} {names[0]}"
-    for number, name in reversed([(value * cls.units[name][1] / cls.units[name][0], name) for name in names]):
+    if value == 0 or not math.isfinite(value):
+        return Rounded(f"{value if value else 0} {names[0]}", value, base)
+    for number, name in reversed([(value * units[name][1] / units[name][0], name) for name in names]):
         if float(f"{abs(number):.{digits}g}") >= 1 or name == names[0]:
             break
     decimals = max(0, digits - 1 - math.floor(math.log10(max(abs(number), 1e-9))))
     text = f"{number:.{decimals}f}"
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {name}"
+    return Rounded(f"{text.rstrip('0').rstrip('.') if '.' in text else text} {name}", value, base)
 
 
 def format_time(ns: float, digits: int = 4) -> str:
     """`ns` for a person: 1234567 -> '1.235 ms'."""
-    return _rounded(ns, Time, ("ps", "ns", "us", "ms", "s"), digits)
+    return _rounded(ns, Time.units, ("ps", "ns", "us", "ms", "s"), digits, "ns")
 
 
 def format_bytes(size: float, digits: int = 4) -> str:
     """`size` bytes for a person, decimal: 1234567 -> '1.235 MB'."""
-    return _rounded(size, Bytes, ("B", "kB", "MB", "GB", "TB", "PB"), digits)
+    return _rounded(size, Bytes.units, ("B", "kB", "MB", "GB", "TB", "PB"), digits, "B")
 
 
 def format_rate(bytes_per_ns: float, digits: int = 4) -> str:
     """A bandwidth for a person: 450 -> '450 GB/s'."""
-    return _rounded(bytes_per_ns, Bandwidth, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"), digits)
+    return _rounded(bytes_per_ns, Bandwidth.units, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"), digits, "GB/s")
+
+
+_FLOPS = _prefixed("FLOP", 1.0, binary=False)
+
+
+def format_flops(flops: float, digits: int = 4) -> str:
+    """Floating-point operations for a person: 1.2e15 -> '1.2 PFLOP'."""
+    return _rounded(flops, _FLOPS, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"), digits, "FLOP")
+
+
+def format_flop_rate(flop_per_ns: float, digits: int = 4) -> str:
+    """A compute rate for a person: 989000 -> '989 TFLOP/s'."""
+    return _rounded(flop_per_ns, FlopRate.units, ("GFLOP/s", "TFLOP/s", "PFLOP/s", "EFLOP/s"), digits, "GFLOP/s")
+
+
+def format_money(dollars: float, digits: int = 4) -> str:
+    """US dollars for a person: 55000000 -> '$55M', 36018 -> '$36,018', 2.5 -> '$2.50'."""
+    if abs(dollars) < 1e6:
+        return Rounded(f"${dollars:,.0f}" if abs(dollars) >= 1e3 or dollars == 0 else f"${dollars:,.2f}" if
+                       abs(dollars) >= 0.1 else f"${dollars:.3g}", dollars, "$")
+    number, prefix = _rounded(dollars, Money.units, ("$", "k$", "M$", "B$"), digits, "$").split()
+    return Rounded(f"${number}{prefix[:-1]}", dollars, "$")
 
 
 if TYPE_CHECKING:

@@ -68,12 +68,14 @@ class _Page(HTMLParser):
         self.words: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.loads += [value or "" for name, value in attrs if name in ("src", "href")]
+        self.loads += [value or "" for name, value in attrs if name in ("src", "href")
+                       and not (value or "").startswith(("#", "data:"))]
         if tag not in ("meta", "path", "rect", "circle", "polyline", "polygon"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.loads += [value or "" for name, value in attrs if name in ("src", "href")]
+        self.loads += [value or "" for name, value in attrs if name in ("src", "href")
+                       and not (value or "").startswith(("#", "data:"))]
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -108,9 +110,11 @@ def test_tables_and_page(studies: list[str], run: Run) -> None:
 
 
 def test_the_same_page_twice(studies: list[str], run: Run) -> None:
-    for name in ("a.html", "b.html"):
-        run("report", *studies, "--html", name)
-    assert Path("a.html").read_bytes() == Path("b.html").read_bytes()
+    made = []
+    for _ in range(2):
+        run("report", *studies, "--html", "a.html")
+        made.append(Path("a.html").read_bytes())
+    assert made[0] == made[1]
 
 
 def test_json_and_csv(studies: list[str], run: Run) -> None:

@@ -12,6 +12,7 @@ from tests.commands import Run
 from tests.profile.execute.recordings import MM, Recorded, tensor
 
 import astrarium as ar
+from astrarium.bounds.clocks import PROBE
 from astrarium.compute import kernels
 from astrarium.compute.kernels.power import CHIPS, FOLLOWS, GH100, PER_JOULE, Load, Mix, clocked, effective
 from astrarium.compute.measured import Measured
@@ -19,7 +20,6 @@ from astrarium.cost.energy import npu_energy
 from astrarium.engine.plugins import ComputeNodes
 from astrarium.errors import InputError
 from astrarium.lower.clocks import clocks_of
-from astrarium.planner.clocks import PROBE
 from astrarium.trace.read import traces_of_bytes
 from astrarium.vocab import Kernel
 

@@ -8,9 +8,9 @@ import pytest
 from tests.commands import Run
 
 import astrarium as ar
-from astrarium.cli.kernel_notes import kernel_notes
 from astrarium.errors import InputError
 from astrarium.gpu import Gpu, Kernels, KernelTimes, kernel_time, library_kernels, library_time
+from astrarium.report.notes.kernels import kernel_notes
 from astrarium.result.collectives import kernel_overlap
 from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp

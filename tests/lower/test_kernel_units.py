@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import astrarium as ar
-from astrarium.cli.kernel_notes import kernel_notes
 from astrarium.engine.plugins import Plugins
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.gpu import Gpu, Kernels, kernel_launch, kernel_time
@@ -13,6 +12,7 @@ from astrarium.gpu.engine import run_launch
 from astrarium.lower import Kept
 from astrarium.lower.models import own_models
 from astrarium.lower.source import read_work
+from astrarium.report.notes.kernels import kernel_notes
 from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp
 

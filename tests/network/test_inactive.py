@@ -39,7 +39,7 @@ def test_a_buffer_of_credits_waits_for_credits() -> None:
     network = ar.Network([SWITCH], "packets", packets=Packets(transport="roce", buffer="64 KiB"))
     assert network.notes == ("inactive with transport: roce: packets.buffer, the buffer of each link with credits",)
     design = ar.Design(workload=ar.SingleCollective("all_reduce", "1 MB"), network=network)
-    without = ar.replace(design, "network.packets.buffer", "0 B")
+    without = ar.replace(design, "network.packets.buffer", None)
     assert ar.simulate(design).makespan_ps == ar.simulate(without).makespan_ps
     assert network_plan(network, "fluid").cut_through is False
 

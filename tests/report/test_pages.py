@@ -49,8 +49,8 @@ def checked(text: str) -> _Page:
     found = _Page()
     found.feed(text)
     assert found.open == []
-    assert "<script" not in text
-    assert "http" not in text
+    assert "://" not in text
+    assert not re.search(r"""\b(src|href)=["'](?!#|data:)""", text)
     assert all(0 <= width <= 100.001 for width in found.widths)
     return found
 
@@ -188,5 +188,5 @@ def test_the_page_of_a_run_on_a_fabric_shows_it() -> None:
     clos = ar.blueprint("clos", hosts=4, ports=4, links={"access": numbers, "spine": numbers})
     design = ar.Design(workload=ar.SingleCollective("all_reduce", "1 MB"),
                        network=ar.Network(fabric=clos, backend="packets"))
-    text = run_page(design, ar.simulate(design), "on a fabric")
+    text = run_page(design, ar.simulate(design), "on a fabric").partition("<main")[2]
     assert text.index("The fabric") < text.index("access 50 GB/s") < text.index("longest queues")

@@ -41,7 +41,8 @@ def test_sums_are_those_of_the_run(name: str) -> None:
     chosen = design(name)
     rows, result = workload_rows(chosen), ar.simulate(chosen)
     made = generate(chosen.workload, 8)
-    assert sum(row["time"] for row in rows["operators"]) == int(result.outcome.busy[result.outcome.row].sum())
+    assert sum(row["time_ns"] for row in rows["operators"]) == pytest.approx(
+        int(result.outcome.busy[result.outcome.row].sum()) / 1000)
     flops = sum(float(np.nansum(trace.num_ops)) * trace.ranks.size for trace in made.classes)
     assert (rows["gemm_flops"] or 0.0) + rows["vector_flops"] == pytest.approx(flops)
     assert (rows["gemm_flops"] is None) == (name == "micro")
@@ -52,7 +53,7 @@ def test_sums_are_those_of_the_run(name: str) -> None:
                                         for chosen, trace in zip(comp, made.classes, strict=True))
     comm = [trace.type >= NodeKind.COMM_SEND for trace in made.classes]
     assert sum(sum(row["times"]) for row in rows["communication"]) == sum(int(chosen.sum()) for chosen in comm)
-    assert sum(sum(row["times"]) * row["bytes"] for row in rows["communication"]) == sum(
+    assert sum(sum(row["times"]) * row["size_bytes"] for row in rows["communication"]) == sum(
         int(trace.comm_size[chosen].sum()) for chosen, trace in zip(comm, made.classes, strict=True))
 
 
@@ -78,11 +79,11 @@ def test_what_training_says() -> None:
     assert blocks == ["embedding", "layer", "head", "step"]
     down = next(row for row in rows["operators"] if row["name"] == "forward down")
     assert down["times"] == [2 * 4, 2 * 4]      # layers of a stage x micro-batches
-    assert down["gemm"] / down["runs"] == 2 * 32 * 64 * 256 / 2     # 2 x tokens x width x inner size, over tp
+    assert down["gemm_flops"] / down["runs"] == 2 * 32 * 64 * 256 / 2     # 2 x tokens x width x inner size, over tp
     kinds = {(row["op"], row["axes"], row["ranks"]) for row in rows["communication"]}
     assert {("all_gather", "tp", 2), ("reduce_scatter", "tp", 2), ("all_reduce", "dp", 2), ("send", "pp", 2)} <= kinds
-    assert len(rows["memory_per_stage"]) == 2
-    assert rows["memory_per_stage"][0]["total"] > rows["memory_per_stage"][0]["weights"]
+    assert len(rows["memory_per_stage_bytes"]) == 2
+    assert rows["memory_per_stage_bytes"][0]["total"] > rows["memory_per_stage_bytes"][0]["weights"]
     assert rows["parameters"]["total"] == sum(rows["parameters"]["parts"].values())
 
 

@@ -65,7 +65,7 @@ def test_astra_sim_text_across_blocks(ranks: int) -> None:
     assert [r["finish_ns"] for r in found["ranks"]] == [10 + 10 * r for r in row]
     assert [r["exposed_comm_ns"] for r in found["ranks"]] == [[6, -5][r] for r in row]
     assert (found["makespan_ns"], found["events"], found["classes"]) == (20, 7, 2)
-    assert (found["cpu_s"], found["unfolded_because"]) == ({"start": 0.123457}, "because")
+    assert (found["cpu_ns"], found["unfolded_because"]) == ({"start": 123456700}, "because")
     assert found["how"] == []
     text = "".join(lines(made)).splitlines()
     assert len(text) == ranks

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from astrarium.report.svg.graph import Shape, svg_text
 from astrarium.report.trace import graph as trace_graph
 from astrarium.report.trace.graph import picture, rendered
+from astrarium.report.trace.scopes import opened
 from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp
 
@@ -103,6 +104,33 @@ def test_of_too_many_scopes_the_smallest_are_one() -> None:
     made = TraceBuilder()
     for place in range(30):
         made.comp(f"scope{min(place, 20)}.op", 5)
-    found = picture(traces_of_bytes([made.encode()]).classes[0], limit=4)
+    columns = traces_of_bytes([made.encode()]).classes[0]
+    found = picture(columns, limit=4, depth=1)
     assert sorted((box.label, box.nodes) for box in found.boxes) == [
         ("18 other scopes", 18), ("scope0", 1), ("scope1", 1), ("scope20", 10)]
+
+
+def test_the_heaviest_scopes_are_opened() -> None:
+    paths = [("a", "x", "1"), ("a", "x", "2"), ("a", "y"), ("b", "z"), ("b", "w"), ("c",)]
+    weight = [5.0, 4.0, 1.0, 2.0, 2.0, 0.5]
+    assert opened(paths, weight, 3) == [("a",), ("a",), ("a",), ("b",), ("b",), ("c",)]
+    assert opened(paths, weight, 4) == [("a", "x"), ("a", "x"), ("a", "y"), ("b",), ("b",), ("c",)]
+    assert opened(paths, weight, 5) == [("a", "x", "1"), ("a", "x", "2"), ("a", "y"), ("b",), ("b",), ("c",)]
+    assert opened(paths, weight, 2) == [("a",)] * 3 + [("2 other scopes",)] * 3
+    assert opened(paths, weight, 2, whole=True) == [("the trace",)] * 6
+    many = [("s", str(place)) for place in range(50)]
+    kept = opened(many, [1.0] * 50, 40)
+    assert (len(set(kept)), kept.count(("s", "39 other scopes"))) == (12, 39)
+
+
+def test_a_picture_of_scopes_is_no_wider_than_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_graph.shutil, "which", lambda name: None)
+    made, last = TraceBuilder(), list[int]()
+    for place in range(1645):
+        name = f"part{place % 9}.{'abcdefgh'[place % 8] * 6}.op"
+        last = [made.comp(name, 5 + place % 9, cpu=place % 2 == 0, after=last)]
+    text = rendered(picture(traces_of_bytes([made.encode()]).classes[0]), "svg").decode()
+    root = ET.fromstring(text)
+    assert float(root.get("width", 0)) < 2300
+    assert "rarer dependencies are not drawn" in text
+    assert "#cfe2f3" in {each.get("fill") for each in root.findall(f"{SVG}rect")}     # not only the host

@@ -1,9 +1,10 @@
-"""An objective that kills its worker the first few times; for test_ray.py."""
+"""Objectives for test_ray.py: one kills its worker the first few times, one is slow."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import astrarium as ar
@@ -23,4 +24,10 @@ def makespan(_: ar.Design, result: Result) -> float:
             except FileExistsError:
                 continue
             os.kill(os.getpid(), signal.SIGKILL)
+    return float(result.makespan)
+
+
+def slow(_: ar.Design, result: Result) -> float:
+    """The makespan, after a tenth of a second."""
+    time.sleep(0.1)
     return float(result.makespan)

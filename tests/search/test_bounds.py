@@ -10,9 +10,9 @@ from tests.draws import draws
 from tests.search.designs import few_trainings, trainings
 
 import astrarium as ar
+from astrarium.bounds.wires import Wires
 from astrarium.collective.estimate import lower_bound
 from astrarium.errors import InputError
-from astrarium.planner.wires import Wires
 from astrarium.search import Space, search
 from astrarium.search.bounds.archive import Archive
 from astrarium.search.bounds.branches import branches_of

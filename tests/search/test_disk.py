@@ -27,8 +27,9 @@ from astrarium.search.workers import Workers
 TRIALS, PAGE = 192, 4096
 
 
-def study(path: Path, trials: int = TRIALS) -> Study:
-    return search(small_space(), "makespan", agent="random", trials=trials, seed=4, start=(), study=path)
+def study(path: Path, trials: int = TRIALS, flight: int = 0) -> Study:
+    return search(small_space(), "makespan", agent="random", options={"in_flight": flight}, trials=trials, seed=4,
+                  start=(), study=path)
 
 
 @pytest.fixture(scope="module")
@@ -38,23 +39,58 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def with_setting(path: Path, setting: str, at_work: Callable[[Store, Progress], None] | None = None) -> None:
+@pytest.fixture(scope="module")
+def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study with four designs in flight."""
+    path = tmp_path_factory.mktemp("flown") / "flown.study"
+    study(path, flight=4)
+    return path
+
+
+def with_setting(path: Path, setting: str, at_work: Callable[[Store, Progress], None] | None = None,
+                 flight: int = 0) -> None:
     """The same study with a setting of SQLite; `at_work` is called after every batch."""
     space, goal = small_space(), goal_of("makespan")
     with Workers(space, goal) as workers, Store(str(path)) as store:
         store.data.execute(setting)
-        conduct(Plan(space, goal, agent_options("random"), 4), TRIALS, store, workers,
+        conduct(Plan(space, goal, agent_options("random", {"in_flight": flight}), 4), TRIALS, store, workers,
                 None if at_work is None else lambda now: at_work(store, now))
 
 
-def test_a_full_disk_stops_a_study_that_goes_on_later(whole: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("undisturbed", "flight"), [("whole", 0), ("flown", 4)])
+def test_a_full_disk_stops_a_study_that_goes_on_later(undisturbed: str, flight: int, tmp_path: Path,
+                                                      request: pytest.FixtureRequest) -> None:
     path = tmp_path / "s"
     with pytest.raises(InputError, match=r"s: cannot be written \(database or disk is full\); expected more space"):
-        with_setting(path, "PRAGMA max_page_count = 8")
+        with_setting(path, "PRAGMA max_page_count = 8", flight=flight)
     kept = len(rows(path))
     assert 0 < kept < TRIALS
-    assert study(path).fresh == TRIALS - kept
-    assert rows(path) == rows(whole)
+    assert study(path, flight=flight).fresh == TRIALS - kept
+    assert rows(path) == rows(request.getfixturevalue(undisturbed))
+
+
+@pytest.mark.parametrize(("undisturbed", "flight"), [("whole", 0), ("flown", 4)])
+def test_a_locked_file_stops_a_study_that_goes_on_later(undisturbed: str, flight: int, tmp_path: Path,
+                                                        request: pytest.FixtureRequest) -> None:
+    path, before = tmp_path / "s", 64
+    study(path, before, flight)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(InputError, match=r"s: another program has locked this file; expected that program closed"):
+        with_setting(path, "PRAGMA busy_timeout = 1", flight=flight)
+    assert len(rows(path)) == before
+    other.close()
+    assert study(path, flight=flight).fresh == TRIALS - before
+    assert rows(path) == rows(request.getfixturevalue(undisturbed))
+
+
+def test_a_study_in_flight_has_one_writer(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    study(path, 24, flight=4)
+    stored = rows(path)
+    with Store(str(path)), pytest.raises(InputError, match="another process works on this study"):
+        study(path, flight=4)
+    assert rows(path) == stored
 
 
 @contextlib.contextmanager
@@ -81,12 +117,13 @@ agent: random
 """
 
 
-def test_the_command_line_on_a_full_disk(tmp_path: Path, run: Run) -> None:
+@pytest.mark.parametrize("flight", [0, pytest.param(4, marks=pytest.mark.exam)])
+def test_the_command_line_on_a_full_disk(flight: int, tmp_path: Path, run: Run) -> None:
     space = tmp_path / "space.yaml"
     space.write_text(SPACE)
 
     def command(path: Path) -> Said:
-        return run("search", space, "--study", path, "--trials", "700")
+        return run("search", space, "--study", path, "--trials", "700", "--option", f"in_flight={flight}")
     with small_disk(tmp_path / "disk") as disk:
         said = command(disk / "s.study")
         assert (said.code, said.out) == (1, "")

@@ -51,7 +51,7 @@ def sums(design: ServingDesign) -> dict[str, float]:
     """Figures of `serve` in ps: what the parts of a design have to add up to."""
     served = serve(design, design.requests, design.policy)
     found = served.summary()
-    return {"ttft": found["ttft_mean_ms"] * 1e9, "tpot": found["tpot_mean_ms"] * 1e9,
+    return {"ttft": found["ttft_mean_ns"] * 1e3, "tpot": found["tpot_mean_ns"] * 1e3,
             "npu_time": served.npus / found["output_tokens_per_s"] * 1e12}
 
 
@@ -103,7 +103,7 @@ def test_the_command(base: ServingDesign, tmp_path: Path, run: Run) -> None:
     shown, plain = run(*words), json.loads(run(*words, "--json").out)
     assert "policy.max_tokens  2048  64" in shown.out
     assert "steps with prompts: gemm" in shown.out
-    change = plain["by_knob"]["ttft_mean_ms"]
+    change = plain["by_knob"]["ttft_mean_ns"]
     assert change["after"] - change["before"] == pytest.approx(change["changes"][0]["contribution"])
     assert run("explain", str(tmp_path / "serving.yaml"), str(tmp_path / "design.yaml")).code == 1
 

@@ -6,21 +6,29 @@ import os
 import pickle
 import re
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.search.designs import small_space
-from tests.search.dying import DEATHS, makespan
+from tests.search.dying import DEATHS, makespan, slow
 from tests.search.test_study import rows
 
 from astrarium.errors import AstrariumError, InputError, PluginError, StallError, TraceError, install_line
 from astrarium.search import Study, search
+from astrarium.search.study import Progress
 from astrarium.search.workers import RayPool
 
 exam = pytest.mark.exam
+
+
+def workers_find(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers that start later find this checkout."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root / "src"), str(root)]))
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
 
 
 @pytest.fixture
@@ -29,8 +37,7 @@ def cluster(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iter
     ray = pytest.importorskip("ray", reason="no Ray here: pip install 'astrarium[ray]'")
     marks = tmp_path / "marks"
     marks.mkdir()
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root / "src"), str(root)]))
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    workers_find(root, monkeypatch)
     monkeypatch.setenv("ASTRARIUM_DYING", str(marks))
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield marks
@@ -49,6 +56,45 @@ def test_the_same_trials_though_workers_die(cluster: Path, tmp_path: Path, monke
     assert there == study("here")
 
 
+@pytest.fixture
+def two_nodes(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """A cluster of a node without CPUs, to which this process belongs, and two of one each; removes one of these."""
+    ray = pytest.importorskip("ray", reason="no Ray here: pip install 'astrarium[ray]'")
+    from ray.cluster_utils import Cluster
+
+    workers_find(root, monkeypatch)
+    machines = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    lost, _ = [machines.add_node(num_cpus=1) for _ in range(2)]
+    ray.init(address=machines.address, log_to_driver=False, logging_level="ERROR")
+    machines.wait_for_nodes()
+    yield lambda: machines.remove_node(lost, allow_graceful=False)
+    assert ray.cluster_resources()["CPU"] == 1
+    ray.shutdown()
+    machines.shutdown()
+
+
+@exam
+@pytest.mark.parametrize(("agent", "options"), [("genetic", {}), ("random", {"in_flight": 4})])
+def test_the_same_trials_though_a_node_dies(agent: str, options: dict[str, int], tmp_path: Path,
+                                            two_nodes: Callable[[], None]) -> None:
+    """A node dies while designs run on it. Trials in flight finish in another order, so their numbers differ."""
+    dying = threading.Thread(target=two_nodes)
+
+    def lose(now: Progress) -> None:
+        if now.trials >= 16 and not dying.ident:
+            dying.start()
+
+    def study(name: str, **more: Any) -> list[Any]:
+        search(small_space(), agent=agent, options=options, trials=96, seed=1, start=(), study=tmp_path / name, **more)
+        return rows(tmp_path / name)
+    there = study("there", minimize={"time": slow}, ray="auto", progress=lose)
+    dying.join()
+    here = study("here", minimize={"time": makespan})
+    if options:
+        there, here = (sorted((row[1], row[2], row[5]) for row in each) for each in (there, here))
+    assert there == here
+
+
 @exam
 def test_no_cluster_at_an_address(root: Path) -> None:
     pytest.importorskip("ray", reason="no Ray here: pip install 'astrarium[ray]'")
@@ -61,9 +107,11 @@ class _Cluster:
 
     def __init__(self) -> None:
         self.cancelled = list[Any]()
-        self.exceptions = SimpleNamespace(RayTaskError=_TaskError, WorkerCrashedError=KeyError, NodeDiedError=KeyError)
+        self.exceptions = SimpleNamespace(RayTaskError=_TaskError, RayError=KeyError)
 
     def get(self, task: Any) -> Any:
+        if isinstance(task, KeyError):
+            raise task
         if isinstance(task, Exception):
             raise _TaskError(task)
         return task
@@ -101,6 +149,8 @@ def test_errors_of_workers_arrive_as_they_are(pool: RayPool) -> None:
     assert pool._ray.cancelled[1:] == [1]
     with pytest.raises(_TaskError):
         list(pool._answers([ValueError("a bug")]))
+    with pytest.raises(InputError, match=r"no answer after 10 more tries \(KeyError\)"):
+        list(pool._answers([KeyError("the node is gone")]))
 
 
 @pytest.mark.parametrize("error", [

@@ -241,7 +241,7 @@ changes: [{instance: 0, at: 0.5 s, up: false}, {instance: 2, at: 1 ms, up: true}
     found = json.loads(said.out)["instances"]
     assert [each["npus"] for each in found] == [8, 8, 4]
     assert [each["failures"] for each in found] == [1, 0, 0]
-    assert found[2]["startup_s"] == pytest.approx(1 + 16.06 / 8, rel=0.01)
+    assert found[2]["startup_ns"] == pytest.approx(1e9 * (1 + 16.06 / 8), rel=0.01)
     assert found[2]["requests"] == 0 < found[0]["requests"] < found[1]["requests"]
     assert (tmp_path / "made.csv").read_text().splitlines()[0].endswith(",group,instance,retried")
     serving = load_serving("fleet.yaml")

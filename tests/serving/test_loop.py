@@ -330,8 +330,8 @@ def test_goodput_counts_requests_that_keep_every_promise() -> None:
     assert served.good(Objective(ttft="2 ms")).tolist() == [True, False, True]
     assert served.goodput(Objective(tpot="1 ms")) == pytest.approx(2 / 0.041)
     assert served.summary(Objective(ttft="2 ms"))["good_share"] == pytest.approx(2 / 3)
-    assert served.summary()["ttft_p50_ms"] == 1
-    assert served.summary()["ttft_p99_ms"] == 3
+    assert served.summary()["ttft_p50_ns"] == 1e6
+    assert served.summary()["ttft_p99_ns"] == 3e6
 
 
 def test_gaps_beyond_the_most_keep_their_number_and_mean(monkeypatch: pytest.MonkeyPatch) -> None:

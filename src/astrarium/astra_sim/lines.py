@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from astrarium.engine import Outcome
+from astrarium.version import stamp
 
 __all__ = ["json_text", "lines"]
 
@@ -28,17 +29,18 @@ def lines(outcome: Outcome, more: Sequence[Sequence[str]] = ()) -> Iterator[str]
 
 
 def json_text(outcome: Outcome, cpu_s: Mapping[str, float], peaks: Sequence[int] = ()) -> Iterator[str]:
-    """One JSON object in pieces: makespan_ns, ranks (rank, finish_ns, signed exposed_comm_ns, peak_memory in bytes
-    where there are `peaks` [rows]), cpu_s per stage, events, classes (rows that were simulated), why nothing was
-    folded, where it was asked for and could not be, and how the answer was found (`Outcome.how`)."""
-    yield f'{{"makespan_ns":{outcome.makespan // PS_PER_NS},"ranks":['
+    """One JSON object in pieces: its stamp, makespan_ns, ranks (rank, finish_ns, signed exposed_comm_ns,
+    peak_memory_bytes where there are `peaks` [rows]), cpu_ns per stage, events, classes (rows that were simulated), why
+    nothing was folded, where it was asked for and could not be, and how the answer was found (`Outcome.how`)."""
+    stamped = json.dumps(stamp("astra-sim"), separators=(",", ":"))[:-1]
+    yield f'{stamped},"makespan_ns":{outcome.makespan // PS_PER_NS},"ranks":['
     tails = [f',"finish_ns":{finish},"exposed_comm_ns":{exposed}' for finish, exposed in _per_row(outcome)]
-    ends = [f',"peak_memory":{peak}}}' for peak in peaks] or ["}"] * len(tails)
+    ends = [f',"peak_memory_bytes":{peak}}}' for peak in peaks] or ["}"] * len(tails)
     comma = ""
     for ranks in _blocks(outcome):
         yield comma + ",".join([f'{{"rank":{rank}{tails[row]}{ends[row]}' for rank, row in ranks])
         comma = ","
-    rest = {"cpu_s": {stage: round(value, 6) for stage, value in cpu_s.items()}, "events": outcome.events,
+    rest = {"cpu_ns": {stage: round(value * 1e9) for stage, value in cpu_s.items()}, "events": outcome.events,
             "classes": len(outcome.finish), "folded": outcome.folded, "unfolded_because": outcome.unfolded_because,
             "how": outcome.how}
     yield "]," + json.dumps(rest, separators=(",", ":"))[1:] + "\n"

@@ -56,13 +56,15 @@ class Parser(argparse.ArgumentParser):
         return options, unknown
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """`arguments` as a namespace; SystemExit(2) with a message for anything unknown."""
+        """`arguments` as a namespace, whose `command` is the whole command line; SystemExit(2) with a message for
+        anything unknown."""
         options: argparse.Namespace
         options, unknown = super().parse_known_args(self.today(arguments))
         if self.ignores:
             options.unknown = [self._unknown(word) for word in unknown]
         elif unknown:
             self.error(self._unknown(unknown[0]))
+        options.command = [*self.prog.split(), *arguments]
         return options
 
     def today(self, words: Sequence[str]) -> list[str]:

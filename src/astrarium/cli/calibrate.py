@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -11,12 +10,16 @@ from glob import glob
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, seconds
+from astrarium.cli.json_output import json_text
+from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.errors import InputError
 from astrarium.units import Bandwidth, FlopRate
 
 if TYPE_CHECKING:
     from astrarium.compute.kernels import Machine
     from astrarium.compute.timings import Timing
+    from astrarium.report.pages.page import Page
+    from astrarium.report.tables.table import Table
 
 __all__ = ["arguments", "run"]
 
@@ -47,6 +50,7 @@ def arguments(parser: Parser) -> None:
                              "timings to -o")
     parser.add_argument("--limit", metavar="TIME", type=seconds,
                         help="with --measure and no DESIGN: limit of the time, such as '5 min'; default 600 s")
+    page_flags(parser, "rows that were used, and errors before and after")
     json_flag(parser)
 
 
@@ -58,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
         apart(flag, path, (*options.file, options.serving, options.measure))
     if options.rows and options.out and os.path.realpath(options.rows) == os.path.realpath(options.out):
         raise InputError(f"--rows {options.rows}", "is the file of --out, too", expected="another name")
+    page = page_for("calibrate", options)
     if options.measure is not None:
         return _measure(options)
     idle("--limit", options.limit, "--measure without DESIGN")
@@ -65,11 +70,11 @@ def run(options: argparse.Namespace) -> int:
     if options.serving is not None:
         for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link_bandwidth", "inside"):
             idle(f"--{name.replace('_', '-')}", getattr(options, name), "no --serving")
-        return _engine(options)
+        return _engine(options, page)
     if options.fabric is not None:
         for name in ("base", "rows", "peak", "bandwidth", "units"):
             idle(f"--{name}", getattr(options, name), "no --fabric")
-        return _fabric(options)
+        return _fabric(options, page)
     idle("--link-bandwidth", options.link_bandwidth, "with --fabric")
     idle("--inside", options.inside, "with --fabric")
     from astrarium.cli.calibrate_kit import sentence
@@ -89,15 +94,30 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         figures = {name: {"rows": found.counts[name], "before": before, "after": after}
                    for name, (before, after) in errors.items()}
-        said = json.dumps(figures | recorded, indent=1) + "\n"
+        said = json_text("calibrate", {"classes": figures, **recorded})
         if options.out is None:
             text = said
         else:
             sys.stdout.write(said)
     for row in rows:
         note(row)
+    if page is not None:
+        from astrarium.report.tables.calibration import class_table
+
+        _page(options, page, [class_table(found.counts, errors)], rows, text)
     _write(options.out, text)
     return 0
+
+
+def _page(options: argparse.Namespace, page: Page, tables: Sequence[Table], notes: Sequence[str], made: str) -> None:
+    """Write the page; `made`: what the calibration gives, to download."""
+    from astrarium.report.pages.about import About
+    from astrarium.report.pages.page import ShownTables
+
+    facts = {"files": ", ".join(map(os.path.basename, options.file))}
+    name = os.path.basename(options.out or "device.toml")
+    write_page(page, options, ShownTables("Calibration", "Errors of the model on the rows that were measured.", tables,
+                                          None, notes, About(facts, {name: made})))
 
 
 def _there(files: Sequence[str]) -> None:
@@ -133,7 +153,7 @@ def _recorded(options: argparse.Namespace, base: str | Machine
     return tables, found.timings, list(sentences(found)), {"recorded": plain(found)}
 
 
-def _fabric(options: argparse.Namespace) -> int:
+def _fabric(options: argparse.Namespace, page: Page | None) -> int:
     from astrarium.collective.fabrics import fabric, names
     from astrarium.collective.nccl_hosts import hosts_text
     from astrarium.collective.nccl_log import fabric_text, read_log
@@ -158,14 +178,18 @@ def _fabric(options: argparse.Namespace) -> int:
         text, errors = fabric_text(options.fabric, options.link_bandwidth, rate, logs)
     for name, error in errors.items():
         note(f"{name}: median error {100 * error:.1f} %")
-    said = json.dumps(errors, indent=1) + "\n"
+    if page is not None:
+        from astrarium.report.tables.calibration import error_table
+
+        _page(options, page, [error_table(errors)], (), text)
+    said = json_text("calibrate fabric", {"median_errors": errors})
     if options.json and options.out is not None:
         sys.stdout.write(said)
     _write(options.out, said if options.json and options.out is None else text)
     return 0
 
 
-def _engine(options: argparse.Namespace) -> int:
+def _engine(options: argparse.Namespace, page: Page | None) -> int:
     """Constants of an engine's host from its log, as a policy section."""
     from astrarium.cli.paths import read_as
     from astrarium.design import load_design
@@ -185,18 +209,23 @@ def _engine(options: argparse.Namespace) -> int:
             (name, getattr(found.measured, name), getattr(found.before, name), getattr(found.after, name))
             for name in ("tpot", "ttft")):
         note(f"mean {name}: measured {_ms(measured)}, predicted {_ms(before)}, with these constants {_ms(after)}")
+    policy = f"policy: {{overhead: {found.overhead:.4g} us, stream_offset: {found.offset:.4g} ms}}\n"
+    if page is not None:
+        from astrarium.report.tables.calibration import engine_table
+
+        _page(options, page, [engine_table(found)], (), policy)
     for name in ("tpot", "ttft"):
         measured, after = getattr(found.measured, name), getattr(found.after, name)
         if after > 1.01 * measured:
             note(f"mean {name} is predicted too long without any host time: no constant makes it shorter (compute, "
                  "memory and network of the design, or the log's units)")
     if options.json:
-        figures = {"overhead_us": found.overhead, "stream_offset_ms": found.offset} | {
-            f"{name}_mean_{when}_ms": getattr(getattr(found, when), name)
+        figures = {"overhead_ns": found.overhead * 1e3, "stream_offset_ns": found.offset * 1e6} | {
+            f"{name}_mean_{when}_ns": getattr(getattr(found, when), name) * 1e6
             for name in ("tpot", "ttft") for when in ("measured", "before", "after")}
-        _write(options.out, json.dumps(figures, indent=1) + "\n")
+        _write(options.out, json_text("calibrate serving", figures))
         return 0
-    _write(options.out, f"policy: {{overhead: {found.overhead:.4g} us, stream_offset: {found.offset:.4g} ms}}\n")
+    _write(options.out, policy)
     return 0
 
 
@@ -228,7 +257,7 @@ def _measure(options: argparse.Namespace) -> int:
     """The kit, or the kernels of a design."""
     idle("FILE", options.file, "one of FILE and --measure")
     device = "base", "rows", "peak", "bandwidth", "units"
-    for name in ("fabric", "link_bandwidth", "inside", "serving", "json"):
+    for name in ("fabric", "link_bandwidth", "inside", "serving", "json", "html"):
         idle(f"--{name.replace('_', '-')}", getattr(options, name), "no --measure")
     for name in ("limit", *device) if options.measure else ():
         idle(f"--{name}", getattr(options, name), "--measure without DESIGN")

@@ -65,9 +65,9 @@ def sentences(found: Recorded) -> Iterator[str]:
 def plain(found: Recorded) -> dict[str, Any]:
     """What was used of the recordings, as plain data for --json."""
     operations, ns = _total(found)
-    return {"operations": operations, "ns": ns, "used_operations": found.used.operations, "used_ns": found.used.ns,
-            "rows": len(found.times),
-            "unused": [{"why": why, "operations": share.operations, "ns": share.ns}
+    return {"operations": operations, "recorded_ns": ns, "used_operations": found.used.operations,
+            "used_ns": found.used.ns, "rows": len(found.times),
+            "unused": [{"why": why, "operations": share.operations, "recorded_ns": share.ns}
                        for why, share in found.unused.items()]}
 
 

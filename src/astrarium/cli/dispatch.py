@@ -28,14 +28,16 @@ VERBS = {
     "report": ("report", "Report the results of searches: best designs, importances, convergence; HTML, CSV."),
     "validate": ("validate", "Compare predictions with measured rows: errors per source, device and stack."),
     "calibrate": ("calibrate", "Make a device for designs from your timings of kernels."),
+    "web": ("web", "Open the workbench in a browser: plan, turn knobs, search, compare."),
     "explain": ("explain", "Split the difference of two designs' makespans by knob, exactly."),
+    "mcp": ("mcp", "Serve the tools of an assistant: plan, run, explain, search (Model Context Protocol)."),
     "list": ("list_", "List the choices: topologies, algorithms, devices, operations, back ends."),
     "astra-sim": ("astra_sim", "Run ASTRA-sim's command line, with its answers."),
     "completion": ("completion", "Print a script that completes this command line in a shell."),
 }
 """Verb -> (module in this package, one sentence)."""
 
-CATALOGED = frozenset(VERBS) - {"trace", "convert", "astra-sim", "completion"}    # verbs that read names of the catalog
+CATALOGED = frozenset(VERBS) - {"trace", "convert", "mcp", "astra-sim", "completion"}    # verbs with catalog names
 
 INTERRUPTED, NO_READER, TERMINATED, OUR_BUG = 130, 141, 143, 3
 

@@ -7,12 +7,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, set_flag, whole
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.json_output import print_json
+from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.config import assignments, replace_all
 from astrarium.errors import InputError
+
+if TYPE_CHECKING:
+    from astrarium.design import Design
+    from astrarium.report.pages.page import Page
+    from astrarium.report.tables.table import Table
 
 __all__ = ["arguments", "run"]
 
@@ -34,6 +42,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--orders", type=whole, metavar="N",
                         help="orders of changes to draw if more than 8 knobs differ (64)")
     parser.add_argument("--seed", type=int, help="seed of that draw (0)")
+    page_flags(parser, "the tables, and what each knob adds as a waterfall")
     json_flag(parser)
 
 
@@ -42,36 +51,61 @@ def run(options: argparse.Namespace) -> int:
     two = options.second is not None or bool(options.set)
     if two + options.reread + (options.trace is not None) != 1:
         options.usage.error("expected two designs, or one and --set, --compat or --trace")
+    page = page_for("explain", options)
     if options.trace is not None:
         for name in ("orders", "seed"):
             idle(f"--{name}", getattr(options, name) is not None, "two designs, or --compat")
-        return _against_trace(options)
+        return _against_trace(options, page)
     idle("--rank", options.rank is not None, "--trace")
     idle("--steps", options.steps != 1, "--trace")
     from astrarium.cli.paths import is_serving, read_design
     from astrarium.report.tables.explain import explanation_plain, explanation_tables
-    from astrarium.report.tables.table import print_tables
     from astrarium.search.explain import explain
     from astrarium.search.rule_books import explain_rules, rule_books
 
     orders, seed = 64 if options.orders is None else options.orders, options.seed or 0
     if options.second is not None and _studies(options.first, options.second):
         idle("--set", options.set, "designs, not studies")
-        return _gains(options, orders, seed)
+        return _gains(options, page, orders, seed)
     if two and is_serving(options.first):
-        return _serving(options, orders, seed)
+        return _serving(options, page, orders, seed)
     first = read_design(options.first)
     if options.reread:
-        found = explain_rules(first, orders=orders, seed=seed)
-        name = f"the same with compat: {rule_books(first)[1].compat}"
+        found, second = explain_rules(first, orders=orders, seed=seed), rule_books(first)[1]
+        name = f"the same with compat: {second.compat}"
     else:
         second = read_design(options.second or options.first, assignments(options.set))
         found, name = explain(first, second, orders=orders, seed=seed), _second(options)
-    if options.json:
-        print_json("explain", explanation_plain(found))
-        return 0
-    print_tables(explanation_tables(found, options.first, name), sys.stdout)
+    _print(options, page, Answer("explain", found, explanation_plain(found),
+                                 list(explanation_tables(found, options.first, name))), first, second)
     return 0
+
+
+class Answer(NamedTuple):
+    """What was found: name of its format, itself, as plain data, as tables."""
+
+    format: str
+    found: object
+    plain: dict[str, Any]
+    tables: Sequence[Table]
+
+
+def _print(options: argparse.Namespace, page: Page | None, answer: Answer, *designs: Design) -> None:
+    """Print tables or JSON, and write the page, whose header has the designs."""
+    if page is not None:
+        from astrarium.report.pages.about import about_all
+        from astrarium.report.pages.page import ShownTables
+
+        lead = "All times are simulated." if options.trace is None else "Predictions are simulated, the rest recorded."
+        names = ("first", "second")[:len(designs)]
+        write_page(page, options, ShownTables(f"Why they differ: {answer.tables[0].title}", lead, answer.tables,
+                                              answer.found, about=about_all(dict(zip(names, designs, strict=True)))))
+    if options.json:
+        print_json(answer.format, answer.plain)
+        return
+    from astrarium.report.tables.table import print_tables
+
+    print_tables(answer.tables, sys.stdout)
 
 
 def _second(options: argparse.Namespace) -> str:
@@ -90,27 +124,23 @@ def _studies(*paths: str) -> bool:
     return all(which)
 
 
-def _gains(options: argparse.Namespace, orders: int, seed: int) -> int:
+def _gains(options: argparse.Namespace, page: Page | None, orders: int, seed: int) -> int:
     """The best designs of two studies."""
     from astrarium.report.tables.gains import gains_plain, gains_tables
-    from astrarium.report.tables.table import print_tables
     from astrarium.search.gains import best_gains
     from astrarium.search.studyfile import load_study
 
     found = best_gains(load_study(options.first), load_study(options.second), orders=orders, seed=seed)
-    if options.json:
-        print_json("explain studies", gains_plain(found))
-    else:
-        print_tables(gains_tables(found, options.first, options.second), sys.stdout)
+    _print(options, page, Answer("explain studies", found, gains_plain(found),
+                                 list(gains_tables(found, options.first, options.second))))
     return 0
 
 
-def _serving(options: argparse.Namespace, orders: int, seed: int) -> int:
+def _serving(options: argparse.Namespace, page: Page | None, orders: int, seed: int) -> int:
     """Two serving files."""
     from astrarium.cli.paths import read_as
     from astrarium.report.tables.explain_serving import serving_explanation_plain, serving_explanation_tables
     from astrarium.report.tables.interval import interval_remarks
-    from astrarium.report.tables.table import print_tables
     from astrarium.search.explain_serving import explain_serving
     from astrarium.serving.design import load_serving_design
 
@@ -122,19 +152,16 @@ def _serving(options: argparse.Namespace, orders: int, seed: int) -> int:
         note(f"{found.saturated:,} of the streams are saturated: their latencies grow with the length of the stream")
     for text in [] if any(each.known for each in found.within) else interval_remarks(found.within):
         note(text)
-    if options.json:
-        print_json("explain serving", serving_explanation_plain(found))
-        return 0
-    print_tables(serving_explanation_tables(found, options.first, _second(options)), sys.stdout)
+    _print(options, page, Answer("explain serving", found, serving_explanation_plain(found),
+                                 list(serving_explanation_tables(found, options.first, _second(options)))))
     return 0
 
 
-def _against_trace(options: argparse.Namespace) -> int:
+def _against_trace(options: argparse.Namespace, page: Page | None) -> int:
     """The design's run, and the replay of the recording."""
     from astrarium.cli.paths import read_design
     from astrarium.cli.replay_design import replay_design
     from astrarium.report.tables.gap import gap_plain, gap_tables
-    from astrarium.report.tables.table import print_tables
     from astrarium.result.gap import gap_of
     from astrarium.simulate import simulate
     from astrarium.trace.columns import Traces
@@ -146,8 +173,6 @@ def _against_trace(options: argparse.Namespace) -> int:
     if said is not None:
         note(said)
     found = gap_of(simulate(design, note=note), recorded, options.steps, options.rank)
-    if options.json:
-        print_json("explain trace", gap_plain(found))
-        return 0
-    print_tables(gap_tables(found, options.first, options.trace), sys.stdout)
+    _print(options, page, Answer("explain trace", found, gap_plain(found),
+                                 list(gap_tables(found, options.first, options.trace))), design)
     return 0

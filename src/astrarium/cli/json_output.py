@@ -8,7 +8,7 @@ from typing import Any
 
 from astrarium.version import stamp
 
-__all__ = ["print_json"]
+__all__ = ["json_text", "print_json"]
 
 
 def print_json(answer: str, found: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -16,6 +16,12 @@ def print_json(answer: str, found: Mapping[str, Any] | Sequence[Any]) -> None:
 
     Args:
         answer: the command, such as `plan` or `trace show`.
-        found: plain values with units in their keys.
+        found: plain values with units in their keys (docs/reference/json.md).
     """
-    print(json.dumps(stamp(answer) | (dict(found) if isinstance(found, Mapping) else {"rows": list(found)}), indent=1))
+    print(json_text(answer, found), end="")
+
+
+def json_text(answer: str, found: Mapping[str, Any] | Sequence[Any]) -> str:
+    """What `print_json` prints."""
+    plain = dict(found) if isinstance(found, Mapping) else {"rows": list(found)}
+    return json.dumps(stamp(answer) | plain, indent=1) + "\n"

@@ -35,8 +35,11 @@ def write_page(page: Page | None, options: argparse.Namespace, found: Any) -> No
     """Write what a verb found as the page, where there is one."""
     if page is None:
         return
-    from astrarium.config.whole import write_whole
+    import shlex
 
-    text = page.write(found).encode()
+    from astrarium.config.whole import write_whole
+    from astrarium.report.pages.html import with_command
+
+    text = with_command(page.write(found), shlex.join(options.command))
     with write_whole(options.html) as stream:
-        stream.write(text)
+        stream.write(text.encode())

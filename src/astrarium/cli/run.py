@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, set_flag, timeline
 from astrarium.cli.arguments import rank as rank_number
-from astrarium.cli.design_notes import design_notes
 from astrarium.cli.imports import say_imports
-from astrarium.cli.kernel_notes import kernel_notes
 from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.report.notes.design import design_notes
+from astrarium.report.notes.kernels import kernel_notes
 
 if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
@@ -29,8 +29,8 @@ MANY = 1 << 12      # NPUs for which the pure-Python engine takes about a minute
 def arguments(parser: Parser) -> None:
     """The design, changes to it, and what to write."""
     parser.set_defaults(usage=parser)
-    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file, or a matrix product next to "
-                        "a collective (`gemm`, `op`, `gpu`, ...)")
+    parser.add_argument("designs", nargs="*", metavar="DESIGN.yaml", help="the design file, or a matrix product next "
+                        "to a collective (`gemm`, `op`, `gpu`, ...); of several designs, one table")
     parser.add_argument("--trace", metavar="PATTERN",
                         help="run these traces (w.*.et) instead of the design's workload; without a design, replay "
                              "them")
@@ -55,10 +55,20 @@ def run(options: argparse.Namespace) -> int:
     """Simulate, write the files, print."""
     from astrarium.cli.paths import is_overlap
 
+    if len(options.designs) > 1:
+        from astrarium.cli.run_several import run_several
+
+        return run_several(options)
+    options.design = next(iter(options.designs), None)
     if options.design is not None and is_overlap(options.design):
         from astrarium.cli.run_overlap import run_overlap
 
         return run_overlap(options)
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Of one design, or of traces alone."""
     from astrarium.engine import HAVE_CORE
     from astrarium.workload.config import Trace
 
@@ -82,8 +92,8 @@ def run(options: argparse.Namespace) -> int:
         note(f"every rank was simulated: {result.outcome.unfolded_because}")
     clocks = _clocks(design, result)
     for ranks, found in clocks.items():
-        note(f"compute.clock: {found['clock_mhz']:,} MHz ({found['share']:.2f} of the highest) on {ranks}, whose "
-             f"kernels draw {found['watts']} W")
+        note(f"compute.clock: {1000 * found['clock_ghz']:,.0f} MHz ({found['share']:.2f} of the highest) on {ranks}, "
+             f"whose kernels draw {found['watts']} W")
     for line in (*design_notes(design), *kernel_notes(design, result)):
         note(line)
     if options.verbose:
@@ -113,7 +123,7 @@ def _clocks(design: Design, result: Result) -> dict[str, dict[str, float]]:
     found = {}
     for ranks, each in clocks_of(design, result.traces):
         name = f"rank {ranks[0]}" + (f" and {len(ranks) - 1:,} equal ones" if len(ranks) > 1 else "")
-        found[name] = {"clock_mhz": round(each.clock * 1000), "share": round(each.share, 4), "watts": round(each.watts)}
+        found[name] = {"clock_ghz": round(each.clock, 3), "share": round(each.share, 4), "watts": round(each.watts)}
     return found
 
 
@@ -184,12 +194,13 @@ def _figures(design: Design, result: Result, options: argparse.Namespace,
 
 def _print(design: Design, result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],
            within: Interval | None, page: Page | None) -> None:
+    from astrarium.report.tables.about import about
     from astrarium.report.tables.figures import figure_table
     from astrarium.report.tables.interval import interval_table
     from astrarium.report.tables.summary import summary_tables
     from astrarium.report.tables.table import print_tables
 
-    title = options.design or options.trace
+    title = options.trace if options.design is None else f"{options.design}: {about(design)}"
     tables = (figure_table(more["figures"], more.get("training", {}), within), interval_table(within, result))
     if page is not None:
         from astrarium.report.pages.page import ShownRun

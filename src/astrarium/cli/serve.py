@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -41,9 +42,10 @@ def arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve and print."""
     from astrarium.cli.paths import read_as
-    from astrarium.config import assignments
+    from astrarium.config import assignments, dumps
     from astrarium.config.whole import write_whole
     from astrarium.design import Design
+    from astrarium.report.pages.about import about_all
     from astrarium.report.pages.serving import ShownServing
     from astrarium.report.tables.serving import (
         interval_note,
@@ -84,7 +86,10 @@ def run(options: argparse.Namespace) -> int:
     tables = [*([] if search is None else [search.table(options.serving)]),
               *serving_tables(served, serving.objective, options.serving), *fleet_tables(served, serving.members),
               *price_table(prices)]
-    write_page(page, options, ShownServing(options.serving, served, tables, notes) if page is not None else None)
+    if page is not None:
+        names = [os.path.splitext(os.path.basename(member.design))[0] for member in serving.members]
+        about = about_all(dict(zip(names, deployment.designs, strict=True)), {"serving.yaml": dumps(serving)})
+        write_page(page, options, ShownServing(options.serving, served, tables, notes, about))
     if options.json:
         found = {**serving_plain(served, slower, serving.objective, notes), **prices.plain,
                  **interval_plain(served, within), "instances": fleet_plain(served, serving.members),

@@ -17,8 +17,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("-o", "--out", metavar="OUT", required=True,
                         help="writes .svg, .dot or .graphml; .pdf, .png and a tidier .svg with Graphviz")
     parser.renamed = {"--limit": "--most"}
-    parser.add_argument("--most", metavar="N", type=whole, default=1000,
-                        help="larger graphs are drawn by scope, at most N of them (1000)")
+    parser.add_argument("--most", metavar="N", type=whole, default=60,
+                        help="larger graphs are drawn by scope, at most N of them (60)")
     parser.add_argument("--depth", metavar="D", type=whole, help="depth of scopes to draw (as deep as fits)")
 
 

@@ -1,15 +1,20 @@
-"""`astrarium trace link FILE [FILE] -o PREFIX`: profiler traces to a Chakra trace."""
+"""`astrarium trace link FILE [FILE] -o PREFIX`: profiler traces to Chakra traces, of one rank or of many."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, json_flag, note, place, rank
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place
+from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.json_output import print_json
 from astrarium.cli.paths import file_form
 from astrarium.errors import InputError
+
+if TYPE_CHECKING:
+    from astrarium.profile.link import LinkReport
 
 __all__ = ["arguments", "run"]
 
@@ -17,10 +22,11 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """The two traces, where to write, whose they are."""
     parser.add_argument("first", metavar="FILE", help="ExecutionTraceObserver's file or Kineto's (.json, .json.gz), "
-                        "known by its content")
-    parser.add_argument("second", nargs="?", metavar="FILE", help="the other one of the same run")
+                        "known by its content; of many ranks a pattern with their numbers, such as 'host.*.json'")
+    parser.add_argument("second", nargs="?", metavar="FILE", help="the other one of the same run (or ranks)")
     parser.add_argument("-o", "--out", required=True, metavar="PREFIX", help="writes PREFIX.RANK.et")
-    parser.add_argument("--rank", type=rank, metavar="R", help="the rank (default: that of the device trace, else 0)")
+    parser.add_argument("--rank", type=rank_number, metavar="R",
+                        help="the rank (default: that of the device trace, else 0)")
     parser.add_argument("--unrecorded", action="store_true",
                         help="subtract the profilers' overhead from host operators")
     json_flag(parser)
@@ -30,20 +36,48 @@ def run(options: argparse.Namespace) -> int:
     """Link, write, say what was joined and what is missing."""
     from astrarium.cli.trace_clock import slower
     from astrarium.profile.link import link, write_linked
+    from astrarium.trace.read import trace_of_rank
 
-    host, device = _sides([path for path in (options.first, options.second) if path is not None])
-    place("--out", f"{options.out}.{options.rank or 0}.et")
-    linked = link(host, device, rank=options.rank, quiet=options.unrecorded, clock=slower)
-    path = write_linked(options.out, linked)
+    named = [path for path in (options.first, options.second) if path is not None]
+    many = any("*" in path for path in named)
+    idle("--rank", many and options.rank is not None, "files of one rank")
+    rows = []
+    for rank in _ranks(named) if many else [options.rank]:
+        host, device = _sides([trace_of_rank(path, rank) for path in named] if many else named)
+        place("--out", f"{options.out}.{rank or 0}.et")
+        linked = link(host, device, rank=rank, quiet=options.unrecorded, clock=slower)
+        path = write_linked(options.out, linked)
+        rows.append({"path": path, **linked.report.plain()})
+        _say(linked.report, path, options.json)
     if options.json:
-        for what in linked.report.warnings:
+        print_json("trace link", rows)
+    return 0
+
+
+def _say(report: LinkReport, path: str, json: bool) -> None:
+    """The report, or what its JSON does not say as a warning."""
+    if json:
+        for what in report.warnings:
             note(f"WARNING: {what}")
-        print_json("trace link", {"path": path, **linked.report.plain()})
-        return 0
-    for line in linked.report.lines():
+        return
+    for line in report.lines():
         print(line, file=sys.stderr)
     note(f"wrote {path}")
-    return 0
+
+
+def _ranks(patterns: Sequence[str]) -> list[int]:
+    """The ranks of patterns, each of which has a file of every rank. Raises InputError."""
+    from astrarium.trace.read import ranks_of
+
+    every = [set(ranks_of(pattern)) for pattern in patterns]
+    for pattern, ranks in zip(patterns, every, strict=True):
+        if "*" not in pattern:
+            raise InputError(pattern, "is one file", expected="a pattern such as 'host.*.json', as the other one")
+        missing = sorted(set().union(*every) - ranks)
+        if missing or not ranks:
+            raise InputError(pattern, f"names no file of rank {missing[0]}" if missing else "names no file",
+                             expected="a file of each rank, with its number in place of *")
+    return sorted(every[0])
 
 
 def _sides(files: Sequence[str]) -> tuple[str | None, str | None]:

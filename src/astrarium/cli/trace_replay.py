@@ -122,21 +122,22 @@ def _summary(traces: Traces, runs: list[Measured]) -> dict[str, Any]:
             name = CommOp(int(columns.comm_type[node])).name if kind == NodeKind.COMM_COLL else kind.name
             size = int(columns.comm_size[node]) if kind != NodeKind.COMP else int(columns.num_ops[node])
             rows.setdefault((name.lower(), size), []).append(seconds)
-    times = [each.makespan * 1e3 for each in runs]
-    return {"makespan_ms": times, "median_ms": statistics.median(times),
+    times = [each.makespan * 1e9 for each in runs]
+    return {"makespan_ns": times, "median_ns": statistics.median(times),
             "measured": [{"what": name, "size": size, "count": len(found) // len(runs),
-                          "median_us": statistics.median(found) * 1e6} for (name, size), found in sorted(rows.items())]}
+                          "median_ns": statistics.median(found) * 1e9} for (name, size), found in sorted(rows.items())]}
 
 
 def _report(options: argparse.Namespace, found: dict[str, Any], path: str | None) -> None:
     if options.json:
         print_json("trace replay", {**found, "path": path})
         return
-    runs = ", ".join(f"{each:.3f}" for each in found["makespan_ms"])
-    print(f"replay on {options.backend}, compute as {options.compute}: median {found['median_ms']:.3f} ms of {runs}")
+    runs = ", ".join(f"{each / 1e6:.3f}" for each in found["makespan_ns"])
+    print(f"replay on {options.backend}, compute as {options.compute}: median {found['median_ns'] / 1e6:.3f} ms of "
+          f"{runs}")
     if found["measured"]:
         print("what, bytes (compute: FLOPs), nodes, median us on rank 0")
     for row in found["measured"]:
-        print(f"{row['what']:<16} {row['size']:>14,} {row['count']:>7,} {row['median_us']:>12,.1f}")
+        print(f"{row['what']:<16} {row['size']:>14,} {row['count']:>7,} {row['median_ns'] / 1e3:>12,.1f}")
     if path:
         note(f"wrote {path} and those of the other ranks")

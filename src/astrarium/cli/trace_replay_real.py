@@ -19,6 +19,7 @@ from astrarium.units import format_bytes
 
 if TYPE_CHECKING:
     from astrarium.profile.execute.real import Findings, Plan, Times
+    from astrarium.profile.execute.real.report import Missing
     from astrarium.trace import Traces
 
 __all__ = ["replay_real"]
@@ -89,21 +90,22 @@ def _report(options: argparse.Namespace, plan: Plan, times: Times, other: int, p
     makespan = [each * 1e3 for each in times.makespan]
     skipped = sum(1 for item in plan.items if item.fault)
     if options.json:
-        said = {"device": times.device, "makespan_ms": makespan, "median_ms": statistics.median(makespan),
+        said = {"device": times.device, "makespan_ns": [each * 1e9 for each in times.makespan],
+                "median_ns": statistics.median(times.makespan) * 1e9,
                 "operators": rows, "skipped": skipped, "other_kernels": other,
-                "bytes": most_bytes(plan, "cuda" if times.gpu else "cpu"), "allocated_bytes": times.allocated or None,
-                "path": path}
+                "most_bytes": most_bytes(plan, "cuda" if times.gpu else "cpu"),
+                "allocated_bytes": times.allocated or None, "path": path}
         print_json("trace replay real", said)
         return
-    before, after = (sum(row[key] for row in rows) / 1e3 for key in ("recorded_us", "replayed_us"))
+    before, after = (sum(row[key] for row in rows) / 1e6 for key in ("recorded_ns", "replayed_ns"))
     print(f"replay on {times.device}: median {statistics.median(makespan):.3f} ms of "
           f"{', '.join(f'{each:.3f}' for each in makespan)}")
     print(f"{sum(row['count'] for row in rows):,} operators and communications of rank {plan.rank}: {after:.3f} ms, "
           f"recorded {before:.3f} ms")
     print(f"{'operator':<56} {'calls':>7} {'recorded ms':>12} {'replayed ms':>12}")
     for row in rows[:SHOWN]:
-        print(f"{row['operator'][:56]:<56} {row['count']:>7,} {row['recorded_us'] / 1e3:>12.3f} "
-              f"{row['replayed_us'] / 1e3:>12.3f}")
+        print(f"{row['operator'][:56]:<56} {row['count']:>7,} {row['recorded_ns'] / 1e6:>12.3f} "
+              f"{row['replayed_ns'] / 1e6:>12.3f}")
     if skipped:
         note(f"{skipped:,} could not be run and took their recorded time (--skip)")
     if other:
@@ -124,16 +126,21 @@ def _rows(plan: Plan, times: Times) -> list[dict[str, Any]]:
         row[0] += 1
         row[1] += plan.recorded_us(item)
         row[2] += statistics.median(sum(run) for run in runs)
-    return [{"operator": name, "count": int(count), "recorded_us": recorded, "replayed_us": replayed}
+    return [{"operator": name, "count": int(count), "recorded_ns": recorded * 1e3, "replayed_ns": replayed * 1e3}
             for name, (count, recorded, replayed) in sorted(rows.items(), key=lambda row: (-row[1][2], row[0]))]
+
+
+def _plain(found: Findings | Missing) -> dict[str, Any]:
+    """Fields as plain data, units in the names."""
+    names = {"us": "recorded_ns", "bytes": "most_bytes"}
+    return {names.get(name, name): getattr(found, name) * (1000 if name == "us" else 1)
+            for name in found.__struct_fields__ if name != "missing"}
 
 
 def _say_findings(options: argparse.Namespace, found: list[Findings], device: str) -> None:
     if options.json:
         print_json("trace replay real coverage", [
-            {**{key: getattr(each, key) for key in each.__struct_fields__ if key != "missing"}, "device": device,
-             "missing": [{key: getattr(one, key) for key in one.__struct_fields__} for one in each.missing]}
-            for each in found])
+            {**_plain(each), "device": device, "missing": [_plain(one) for one in each.missing]} for each in found])
         return
     for each in found:
         whole = each.operators + each.missing_count

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "run"]
 
+MS = 1e6        # ns
+
 
 def arguments(parser: Parser) -> None:
     """The files of rows."""
@@ -75,8 +77,8 @@ def _logs(options: argparse.Namespace) -> int:
         for line in log_notes(path, log):
             note(line)
         real, made = means_of(log), replayed(log, design, serving.policy, known)
-        plain += [{"file": path, "metric": f"{name}_mean_ms", "requests": log.count(name),
-                   "measured": getattr(real, name), "predicted": getattr(made, name),
+        plain += [{"file": path, "metric": f"{name}_mean_ns", "requests": log.count(name),
+                   "measured": getattr(real, name) * MS, "predicted": getattr(made, name) * MS,
                    "error": getattr(made, name) / getattr(real, name) - 1} for name in ("ttft", "tpot",
                   "latency") if getattr(real, name)]
     for row in plain:
@@ -87,7 +89,7 @@ def _logs(options: argparse.Namespace) -> int:
         print_json("validate serving", {"logs": plain})
         return 0
     rows = [[row["file"], row["metric"].split("_")[0] + " mean", str(row["requests"]),
-             *(format_time(1e6 * row[name]) for name in ("measured", "predicted")), f"{100 * row['error']:+.1f} %"]
+             *(format_time(row[name]) for name in ("measured", "predicted")), f"{100 * row['error']:+.1f} %"]
             for row in plain]
     print_tables([Table("logs compared with predictions", "<<>>>>", rows,
                         ("file", "metric", "requests", "measured", "predicted", "error"))], sys.stdout)

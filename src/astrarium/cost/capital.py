@@ -9,7 +9,7 @@ from msgspec import Struct
 from astrarium.catalog.market import Part, check_device, part
 from astrarium.catalog.technology import link_technology
 from astrarium.cost.counts import Counts, counts, needed
-from astrarium.cost.figure import Figure, refuse_without
+from astrarium.cost.figure import Figure, plain_number, refuse_without
 from astrarium.design import Design
 from astrarium.errors import InputError, UnsupportedError
 
@@ -123,4 +123,4 @@ def dollars(value: float) -> str:
 CAPITAL_COST = Figure(of_design=capital_cost, over_cases="largest", check=bill, label="price of all that is bought",
                       shown=dollars)
 EMBODIED_CARBON = Figure(of_design=embodied_carbon, over_cases="largest", check=embodied_carbon,
-                         label="CO2 of making the hosts", shown=lambda value: f"{value:,.4g} kg CO2")
+                         label="CO2 of making the hosts", shown=lambda value: f"{plain_number(value)} kg CO2")

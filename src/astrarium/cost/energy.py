@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from astrarium.cost.figure import Figure, refuse_without, without
+from astrarium.cost.figure import Figure, plain_number, refuse_without, without
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, Plan
 from astrarium.errors import UnsupportedError
@@ -105,4 +105,4 @@ def check_powers(design: Design) -> None:
 
 
 ENERGY = Figure(of_both=lambda design, result: energy(design, result).total, record=True, check=check_powers,
-                label="energy", shown=lambda value: f"{value:,.6g} J")
+                label="energy", shown=lambda value: f"{plain_number(value)} J")

@@ -13,7 +13,7 @@ from astrarium.engine import Record
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 
-__all__ = ["Figure", "refuse_without", "without"]
+__all__ = ["Figure", "plain_number", "refuse_without", "without"]
 
 
 class Figure(Struct, frozen=True):
@@ -46,6 +46,11 @@ class Figure(Struct, frozen=True):
         if self.of_both is not None:
             return self.of_both(design, result)
         return math.nan if self.of_result is None else self.of_result(result)
+
+
+def plain_number(value: float) -> str:
+    """For a person, without an exponent where the number is large: 2,057,880, or 12.35."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
 
 
 def without(design: Design, name: str) -> Sequence[str]:

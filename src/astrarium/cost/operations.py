@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.cost.energy import refuse_backend, refuse_uncounted
-from astrarium.cost.figure import Figure, refuse_without, without
+from astrarium.cost.figure import Figure, plain_number, refuse_without, without
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend
 from astrarium.errors import UnsupportedError
@@ -129,4 +129,4 @@ def check_operations(design: Design) -> None:
 
 OPERATION_ENERGY = Figure(of_both=lambda design, result: operation_energy(design, result).total, record=True,
                           check=check_operations, label="energy by operations",
-                          shown=lambda value: f"{value:,.6g} J")
+                          shown=lambda value: f"{plain_number(value)} J")

@@ -20,7 +20,7 @@ from astrarium.catalog.technology import link_technology
 from astrarium.cost.capital import bill
 from astrarium.cost.counts import counts, hosts_of
 from astrarium.cost.energy import npu_energy
-from astrarium.cost.figure import Figure, refuse_without, without
+from astrarium.cost.figure import Figure, plain_number, refuse_without, without
 from astrarium.cost.of_dims import priced
 from astrarium.design import Design, npu_types
 from astrarium.errors import InputError
@@ -136,4 +136,4 @@ POWER_MEAN = Figure(of_both=mean_power, record=True, over_cases="mean",
                     check=lambda design: check_site(design, "power_mean"),
                     label="mean power of the site", shown=watts)
 SITE_ENERGY = Figure(of_both=site_energy, record=True, check=lambda design: check_site(design, "site_energy"),
-                     label="energy of the site", shown=lambda value: f"{value:,.6g} J")
+                     label="energy of the site", shown=lambda value: f"{plain_number(value)} J")

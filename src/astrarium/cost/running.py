@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from astrarium.cost.capital import capital_cost, dollars
-from astrarium.cost.figure import Figure, refuse_without, without
+from astrarium.cost.figure import Figure, plain_number, refuse_without, without
 from astrarium.cost.power import check_site, mean_power, missing_site, site_energy, site_power
 from astrarium.cost.rent import rent_per_hour
 from astrarium.cost.tokens import TERA, seconds_of, tokens_of
@@ -118,10 +118,10 @@ OWNED_COST_PER_TERA_TOKENS = Figure(
 ENERGY_PER_TERA_TOKENS = Figure(
     of_both=_per_tera(lambda design, result: site_energy(design, result) / KWH, "energy_per_tera_tokens"), record=True,
     over_cases="mean", check=_check_tokens("energy_per_tera_tokens", _check_energy("energy_per_tera_tokens")),
-    label="energy of 10^12 tokens", shown=lambda value: f"{value:,.6g} kWh", of_time=1)
+    label="energy of 10^12 tokens", shown=lambda value: f"{plain_number(value)} kWh", of_time=1)
 CARBON = Figure(of_both=_carbon, record=True, check=_check_energy("carbon", "carbon_intensity"),
-                label="CO2 of the energy", shown=lambda value: f"{value:,.4g} kg CO2")
+                label="CO2 of the energy", shown=lambda value: f"{plain_number(value)} kg CO2")
 CARBON_PER_TERA_TOKENS = Figure(
     of_both=_per_tera(_carbon, "carbon_per_tera_tokens"), record=True, over_cases="mean",
     check=_check_tokens("carbon_per_tera_tokens", _check_energy("carbon_per_tera_tokens", "carbon_intensity")),
-    label="CO2 of 10^12 tokens", shown=lambda value: f"{value:,.6g} kg CO2", of_time=1)
+    label="CO2 of 10^12 tokens", shown=lambda value: f"{plain_number(value)} kg CO2", of_time=1)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from astrarium.compute.config import Compute
-from astrarium.cost.figure import Figure, refuse_without, without
+from astrarium.cost.figure import Figure, plain_number, refuse_without, without
 from astrarium.cost.rent import rent_per_hour
 from astrarium.cost.tokens import TERA, ns_of, seconds_of, sequence_of, tokens_of, training_of
 from astrarium.design import Design, npu_types
@@ -113,11 +113,7 @@ def _rate(name: str, label: str, unit: str, amount: Callable[[Transformer], floa
         return amount(training_of(name, design)) / ns_of(result) * 1e9
 
     return Figure(of_both=measure, over_cases="mean", least=LEAST, check=lambda design: training_of(name, design),
-                  label=label, shown=lambda value: f"{_number(value)} {unit}", of_time=-1)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:,.4g}"
+                  label=label, shown=lambda value: f"{plain_number(value)} {unit}", of_time=-1)
 
 
 def _tokens(work: Transformer) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -223,7 +224,8 @@ class CollectiveTable:
     def _plan(self, op: CommOp, size: int, kind: int) -> CollectivePlan:
         members, shape = self._shapes[kind]
         if op in self._custom:
-            return CollectivePlan(int(op), size, (), custom=self._custom[op].program(size, members))
+            return CollectivePlan(int(op), size, (), custom=self._custom[op].program(size, members),
+                                  how=f"custom {os.path.basename(self._custom[op].path)}")
         if members > 1 and self._kernels is not None and (
                 kernel := self._kernels.plan(op, size, shape, members)) is not None:
             return kernel

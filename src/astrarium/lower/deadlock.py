@@ -43,4 +43,4 @@ def refuse_deadlock(design: Design, network: NetworkPlan,
     raise UnsupportedError("network.packets.deadlock", "links may wait for each other in a circle: "
                            + " -> ".join([*names, names[0]]),
                            expected="allow, or routes without a circle (network.routes)" if packets.transport.pauses
-                           else "allow, or buffers without limit (network.packets.buffer: 0 B)")
+                           else "allow, or buffers without limit (network.packets.buffer: null)")

@@ -14,7 +14,7 @@ from astrarium.errors import PluginError, asked
 from astrarium.fabric.graph import graph_of
 from astrarium.network.transport import Credits, Transport
 from astrarium.registry import built_ins
-from astrarium.units import Bytes
+from astrarium.units import Bytes, OptionalBytes
 
 if TYPE_CHECKING:
     from astrarium.network.section import Section
@@ -28,8 +28,9 @@ MOST_THREADS = 256
 
 
 def _packet_rules(packets: Packets) -> Iterator[Problem]:
-    if packets.transport.link_buffers and 0 < packets.buffer < float(packets.size) + float(packets.header):
-        yield Problem("buffer", f"{packets.buffer} holds no packet", "at least size + header, or 0 B")
+    if packets.buffer is not None and packets.transport.link_buffers and \
+            packets.buffer < float(packets.size) + float(packets.header):
+        yield Problem("buffer", f"{packets.buffer} holds no packet", "at least size + header, or null (without limit)")
     if packets.threads > MOST_THREADS:
         yield Problem("threads", f"is {packets.threads}", f"at most {MOST_THREADS}")
     if packets.threads > 1 and packets.spray:
@@ -57,7 +58,7 @@ class Packets(Config, frozen=True):
                       ] = default("0 B")
     transport: Annotated[Named[Transport], Knob("How packets wait, by name (`roce`), or as a mapping with its fields "
                                                 "(`{name: roce, kmin: 10 kB}`).")] = default(Credits())
-    buffer: Annotated[Bytes, Knob("Buffer at the end of each link (credits); 0 B: without limit.")] = default("0 B")
+    buffer: Annotated[OptionalBytes, Knob("Buffer at the end of each link (credits); left out: without limit.")] = None
     deadlock: Annotated[Literal["refuse", "allow"], Knob("What becomes of a design whose links may wait for each other "
                                                          "in a circle (credits with buffers, PFC).")] = "refuse"
     spray: Annotated[bool, Knob("Packets take equally fast ways in turn.")] = False
@@ -81,7 +82,7 @@ def _told(transport: Transport) -> TransportRules | None:
 
 def with_packets(packets: Packets, network: NetworkPlan, section: Section) -> NetworkPlan:
     """The engine's network with the rules of `packets`; sprayed over dims, on their graph. `section`: the design's."""
-    buffer = round(float(packets.buffer)) if packets.transport.link_buffers else 0
+    buffer = round(float(packets.buffer or 0.0)) if packets.transport.link_buffers else 0
     rules = PacketRules(round(float(packets.size)), round(float(packets.header)), buffer, packets.spray,
                         packets.seed, _told(packets.transport), packets.queues, packets.threads)
     made = replace(network, packets=rules)

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.arrays import I64
+from astrarium.bounds.nodes import Nodes
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Plan
 from astrarium.planner.machine import Machine
-from astrarium.planner.nodes import Nodes
 from astrarium.result import Result
 from astrarium.result.collectives import collective_numbers
 from astrarium.result.intervals import Intervals
@@ -144,6 +144,6 @@ def _recomputed(machine: Machine, workload: Transformer) -> list[float]:
     """ns that every stage computes again in a step."""
     recipe = recipe_of(workload)
     steps = [[step for step in kind.backward.steps if ".again." in f".{step.name}"] for kind in recipe.kinds]
-    again = [float(Nodes(recipe.mesh, each).durations(machine, 1.0).sum()) for each in steps]
+    again = [float(Nodes(recipe.mesh, each).durations(machine.compute, machine.memory, 1.0).sum()) for each in steps]
     parts = [sum(again[block] for block in part) * recipe.batches for part in recipe.parts]
     return [float(sum(parts[stage::workload.pp])) for stage in range(workload.pp)]

@@ -14,24 +14,24 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from astrarium.bounds.costs import Costs, costs_of
+from astrarium.bounds.pipeline import Replicas, Shape, replicas_of
+from astrarium.bounds.wires import Wires
 from astrarium.errors import InputError, StallError, StoppedError
 from astrarium.lower.kept import Kept
-from astrarium.planner.costs import Costs, canonical, costs_of, recipe_of_layout
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout, layouts
 from astrarium.planner.lower_bound import (
     LowerBound,
-    Replicas,
-    Shape,
+    canonical,
     lower_bound_of,
     mesh_of_layout,
-    replicas_of,
-    shape_of,
+    recipe_of_layout,
+    shape_of_layout,
 )
 from astrarium.planner.machine import Machine
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.shortlist import Line
-from astrarium.planner.wires import Wires
 from astrarium.result import Result
 from astrarium.search.limits import Guard, Limits
 from astrarium.simulate import simulate
@@ -131,7 +131,7 @@ class _Search(Struct, dict=True):
             return None
         parts = blocks, layout.pp, layout.virtual_stages
         if parts not in self.shapes:
-            self.shapes[parts] = shape_of(self.job, costs, layout.pp, layout.virtual_stages)
+            self.shapes[parts] = shape_of_layout(self.job, costs, layout.pp, layout.virtual_stages)
         mesh = mesh_of_layout(layout.tp, layout.cp, layout.ep, layout.dp, layout.pp)
         ranks = mesh, layout.zero, layout.tp_sequence
         if ranks not in self.replicas:
@@ -155,9 +155,8 @@ class _Search(Struct, dict=True):
                 recipe = recipe_of_layout(self.job, blocks, self.kept.forms)
             except InputError as error:
                 recipe, self.refused = None, self.refused or str(error)
-            mesh = mesh_of_layout(blocks.tp, blocks.cp, blocks.ep, blocks.dp, blocks.pp)
             self.costs[blocks] = None if recipe is None else \
-                costs_of(self.job, self.machine, recipe, self.wires, mesh)
+                costs_of(recipe, self.machine.compute, self.machine.memory, self.wires)
         return self.costs[blocks]
 
     def trial(self, candidate: Candidate) -> tuple[Trial, Result | None]:

@@ -13,8 +13,8 @@ from astrarium.planner.explore import memory_of, workload_of
 from astrarium.planner.launch import Today
 from astrarium.planner.layout import Layout
 from astrarium.planner.machine import Machine
-from astrarium.planner.shortlist import Change, Line
-from astrarium.units import Time
+from astrarium.planner.shortlist import SMALL, Change, Line, NoGain, reason
+from astrarium.units import Time, format_bytes
 from astrarium.workload.transformer import Transformer
 
 __all__ = ["Measured", "measured_of", "neighbours", "single_changes"]
@@ -66,8 +66,9 @@ def neighbours(now: Layout, every: Iterable[Layout]) -> Iterator[tuple[str, Layo
 
 
 def single_changes(today: Today, now: Line, machine: Machine, every: Iterable[Layout], kept: Kept,
-                   line_of: Callable[[Layout, Transformer], Line]) -> tuple[Change, ...]:
-    """The single changes that make the step of `now` shorter and fit the memory, the largest gain first.
+                   line_of: Callable[[Layout, Transformer], Line]) -> tuple[tuple[Change, ...], tuple[NoGain, ...]]:
+    """The single changes that fit the memory and make the step of `now` shorter, the largest gain first; and values of
+    parts that bring nothing, each with the reason.
 
     Args:
         today: the job as it runs.
@@ -77,28 +78,49 @@ def single_changes(today: Today, now: Line, machine: Machine, every: Iterable[La
         kept: caches of simulations.
         line_of: (layout, workload) -> Line, simulated.
     """
-    found = []
+    found, others = list[Change](), dict[tuple[str, str], NoGain]()
+    least = dict[tuple[str, str], float]()       # of values that several layouts have (pp, with its virtual stages)
     for part, layout in neighbours(today.layout, every):
+        change = part, _shown(now.layout, part), _shown(layout, part)
+        made = _line(today, part, layout, machine, kept, line_of)
+        value = math.inf if isinstance(made, str) else made.value
+        if not isinstance(made, str) and value < now.value:
+            found.append(Change(*change, made))
+        elif (place := (part, change[2])) not in least or value < least[place]:
+            least[place] = value
+            others[place] = NoGain(*change, made if isinstance(made, str) else _loss(made, now))
+    gains = {(each.part, each.after) for each in found}
+    return (tuple(sorted(found, key=lambda each: (each.line.value, each.line.layout))),
+            tuple([others[place] for place in sorted(others.keys() - gains, key=lambda each: (each[0], least[each]))]))
+
+
+def _line(today: Today, part: str, layout: Layout, machine: Machine, kept: Kept,
+          line_of: Callable[[Layout, Transformer], Line]) -> Line | str:
+    """The line of a single change, or why there is none."""
+    try:
         workload = _workload(today, part, layout)
-        if workload is None or memory_of(workload, kept) > machine.room:
-            continue
-        try:
-            line = line_of(layout, workload)
-        except (InputError, StallError):
-            continue
-        if line.value < now.value:
-            found.append(Change(part, _shown(now.layout, part), _shown(layout, part), line))
-    return tuple(sorted(found, key=lambda each: (each.line.value, each.line.layout)))
+        memory = memory_of(workload, kept)
+        if memory > machine.room:
+            return f"does not fit: {format_bytes(memory)} of {format_bytes(machine.room)} that are not reserved"
+        return line_of(layout, workload)
+    except InputError as error:
+        return f"cannot be simulated: {error.message}"
+    except StallError:
+        return "cannot be simulated: the step stalls"
 
 
-def _workload(today: Today, part: str, layout: Layout) -> Transformer | None:
-    """The job with the layout, and with the fields of its launch that are not about the part; None: it has none."""
+def _loss(line: Line, now: Line) -> str:
+    """How much worse a line is than today's, and by what."""
+    if line.value <= now.value * (1 + SMALL):
+        return "as fast"
+    return f"{100 * (now.value / line.value - 1):+.1f} %: {reason(line, now)}"
+
+
+def _workload(today: Today, part: str, layout: Layout) -> Transformer:
+    """The job with the layout, and with the fields of its launch that are not about the part."""
     of_part = (*OF_PART.get(part, ()), *(("zero_ranks",) if part in RANKS else ()))
     fields = {name: value for name, value in today.fields.items() if not name.startswith(of_part or ("\0",))}
-    try:
-        return workload_of(today.job, layout, **fields)
-    except InputError:
-        return None
+    return workload_of(today.job, layout, **fields)
 
 
 def _shown(layout: Layout, part: str) -> str:

@@ -18,7 +18,7 @@ from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.rules import Ruling
 from astrarium.registry import printed
 
-__all__ = ["Change", "Line", "Shortlist", "reason"]
+__all__ = ["SMALL", "Change", "Line", "NoGain", "Shortlist", "reason"]
 
 SMALL = 0.0005      # of a step: smaller differences are not named
 WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp communication",
@@ -99,6 +99,20 @@ class Change(Struct, frozen=True):
         return {"part": self.part, "before": self.before, "after": self.after, "line": self.line.plain}
 
 
+class NoGain(Struct, frozen=True):
+    """One part of today's layout changed without a gain: its name, values before and after, and why."""
+
+    part: str
+    before: str
+    after: str
+    why: str
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """For --json."""
+        return {"part": self.part, "before": self.before, "after": self.after, "why": self.why}
+
+
 class Shortlist(Struct, frozen=True):
     """`lines`, best first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which were;
     `unknown`: those that were not simulated to the end (layout and why, lower bound of the objective), the only ones
@@ -108,8 +122,8 @@ class Shortlist(Struct, frozen=True):
     that leave out layouts, or were lifted. `beyond`: lower bound of the objective of all layouts that were not
     simulated. `candidates`: the best line of each device, if there are several. `certificate`: see
     `planner.certificate`, if it was asked for. `measured`: ns that a step of today's job was measured to take; then
-    `changes` of one part of its layout that shorten it, the largest gain first. Times of lines stay predictions;
-    `factor` scales them to what was measured."""
+    `changes` of one part of its layout that shorten it, the largest gain first, and those with `no_gain`. Times of
+    lines stay predictions; `factor` scales them to what was measured."""
 
     model: str
     tokens: int
@@ -131,6 +145,7 @@ class Shortlist(Struct, frozen=True):
     certificate: Mapping[str, Any] = field(default_factory=dict)
     measured: float | None = None
     changes: tuple[Change, ...] = ()
+    no_gain: tuple[NoGain, ...] = ()
 
     def __str__(self) -> str:
         """The tables of the command line."""
@@ -174,6 +189,7 @@ class Shortlist(Struct, frozen=True):
                 "proved": self.proved, "sure": self.sure,
                 "unknown": [{"layout": text, bound: least} for text, least in self.unknown],
                 "measured_step_ns": self.measured, "changes": [each.plain for each in self.changes],
+                "no_gain": [each.plain for each in self.no_gain],
                 "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines],
                 "candidates": [line.plain for line in self.candidates]}
 

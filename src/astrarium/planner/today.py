@@ -45,7 +45,7 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
 
     Returns:
         The layouts; `Shortlist.today` is the job's layout on the first device. With `measured`, `Shortlist.changes` of
-        one part of it, and `Shortlist.factor` from predicted to measured steps.
+        one part of it, those with `no_gain`, and `Shortlist.factor` from predicted to measured steps.
 
     Raises:
         InputError: As `plan`; also for unknown keys, and keys that matter and are not predicted.
@@ -75,5 +75,5 @@ def _measured(found: Shortlist, measured: Measured, now: Today, machine: Machine
         return line_of(now.job, machine, goal, layout, simulate(machine.design(workload), kept=kept), workload)
 
     every = layouts(now.job, machine.npus, machine.host, None, lift)
-    return replace(found, measured=measured.of(found.today),
-                   changes=single_changes(now, found.today, machine, every, kept, line))
+    changes, no_gain = single_changes(now, found.today, machine, every, kept, line)
+    return replace(found, measured=measured.of(found.today), changes=changes, no_gain=no_gain)

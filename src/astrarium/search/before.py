@@ -13,7 +13,7 @@ from astrarium.design import Design
 from astrarium.lower.kept import Kept
 from astrarium.search.expression import Const, Interval, Node, Op, bounds, names_in, put_all
 
-__all__ = ["Unmet", "longest", "lower_bounds", "most_slack", "ruled_out", "slack_of"]
+__all__ = ["Unmet", "longest", "lower_bounds", "most_slack", "range_of", "ruled_out", "said", "slack_of"]
 
 MAKESPAN = "makespan"
 EVER = 1e21         # ns, beyond all makespans
@@ -63,15 +63,23 @@ def ruled_out(slacks: Sequence[Node | None], known: Mapping[str, float], ranges:
             continue
         most = most_slack(node, known, ranges)
         if most < 0:
-            because = ", ".join(f"{name} is at least {figures[name].shown(ranges[name][0])}" for name in names)
-            return Unmet(number, most, because)
+            return Unmet(number, most, said({name: ranges[name] for name in names}, figures))
     return None
+
+
+def said(ranges: Mapping[str, Interval], figures: Mapping[str, Figure]) -> str:
+    """The lower bounds of figures as text."""
+    return ", ".join(f"{name} is at least {figures[name].shown(least)}" for name, (least, _) in ranges.items())
 
 
 def most_slack(node: Node, known: Mapping[str, float], ranges: Mapping[str, Interval]) -> float:
     """The largest value of a tree: its names are `known`, or within `ranges`."""
-    values = {name: Const(known[name]) for name in names_in(node) if name in known}
-    return float(bounds(put_all(node, values), ranges)[1])
+    return float(range_of(node, known, ranges)[1])
+
+
+def range_of(node: Node, known: Mapping[str, float], ranges: Mapping[str, Interval]) -> Interval:
+    """The range of a tree: its names are `known`, or within `ranges`."""
+    return bounds(put_all(node, {name: Const(known[name]) for name in names_in(node) if name in known}), ranges)
 
 
 def longest(node: Node, known: Mapping[str, float], ranges: Mapping[str, Interval],

@@ -17,10 +17,10 @@ from astrarium.engine import Record
 from astrarium.errors import BeyondError, InputError, StallError, StoppedError, nearest
 from astrarium.lower.kept import BYTES, Kept
 from astrarium.search.axes import Point, named_paths
-from astrarium.search.before import SLACK, longest, lower_bounds, ruled_out, slack_of
+from astrarium.search.before import SLACK, longest, lower_bounds, range_of, ruled_out, said, slack_of
 from astrarium.search.constraints import ContradictionError, Rule, components_of, levels_of
 from astrarium.search.expression import CONDITIONS, Const, Interval, Node, Op, bounds, compiled, names_in
-from astrarium.search.goal import Case, Goal, Measure
+from astrarium.search.goal import Case, Goal, Measure, Objective
 from astrarium.search.limits import NO_LIMITS, Guard, Limits
 from astrarium.search.scope import Scope
 from astrarium.search.space import Space
@@ -198,6 +198,9 @@ class Evaluator:
         self._bounded = {name: figure for name, figure in zip(self.judge.figures, self.figures)
                          if figure.at_least is not None
                          and any(node is not None and name in names_in(node) for node in self._slacks)}
+        aimed = () if callable(self.judge.objectives[0]) else names_in(self.judge.objectives[0])
+        self._aimed = {name: figure for name, figure in zip(self.judge.figures, self.figures)
+                       if figure.at_least is not None and name in aimed}
         self._names = [*names, *self.judge.figures]
         self._ranges = self.judge.ranges()
         cases = goal.cases or (Case("", 1.0),)
@@ -267,6 +270,8 @@ class Evaluator:
                 return Verdict(None, tuple(figures), tuple(slacks), f"requirement {unmet} is not met")
         if self._bounded and (refused := self._ruled_out(designs, row, figures)) is not None:
             return refused
+        if trial.cap is not None and self._aimed and (refused := self._too_much(designs, row, figures, trial.cap)):
+            return refused
         trial.row, trial.figures = row, figures
         trial.runs = [(weight, design, self._prepared(design)) for weight, design in designs]
         return None
@@ -283,6 +288,18 @@ class Evaluator:
         slacks[unmet.number] = unmet.slack
         return Verdict(None, tuple(figures), tuple(slacks),
                        f"requirement {self.goal.requirements[unmet.number]} is not met: {unmet.because}")
+
+    def _too_much(self, designs: Sequence[tuple[float, Design]], row: Sequence[Any], figures: Sequence[float],
+                  cap: float) -> Verdict | None:
+        """The verdict of a design whose objective is worse than `cap` by bounds of its figures; None of others."""
+        objective, node = self.goal.objectives[0], self.judge.objectives[0]
+        assert not callable(node)
+        ranges = lower_bounds(self._aimed, designs, self._kept)
+        known = {name: value for name, value in zip(self._names, row) if not _unknown(value)}
+        if not _beyond(objective, cap)(range_of(node, known, {**self._ranges, **ranges})):
+            return None
+        return Verdict(None, tuple(figures), (), f"{BEYOND}: {said(ranges, self._aimed)}, so {objective.name} is worse "
+                       f"than {abs(cap):.6g}")
 
     def _run(self, trial: _Trial) -> Verdict | None:
         runs, trial.runs = trial.runs, []
@@ -306,8 +323,7 @@ class Evaluator:
         if callable(node):
             return math.inf
         known = {name: value for name, value in zip(self._names, row) if not _unknown(value)}
-        return longest(node, known, self._ranges,
-                       (lambda range_: -range_[1] > cap) if objective.maximize else (lambda range_: range_[0] > cap))
+        return longest(node, known, self._ranges, _beyond(objective, cap))
 
     def _judge(self, trial: _Trial) -> Verdict:
         row, figures = trial.row, trial.figures
@@ -342,6 +358,11 @@ class Evaluator:
             else:
                 total = sum(weight * value for weight, value in values)
                 figures[place] = total / sum(weight for weight, _ in values) if figure.over_cases == "mean" else total
+
+
+def _beyond(objective: Objective, cap: float) -> Callable[[Interval], bool]:
+    """Whether an objective in a range is sure to be worse than `cap`."""
+    return (lambda range_: -range_[1] > cap) if objective.maximize else (lambda range_: range_[0] > cap)
 
 
 def _unknown(value: Any) -> bool:

@@ -26,7 +26,7 @@ __all__ = ["FIGURES", "MICRO", "VALUES", "Part", "ServingExplanation", "explain_
 
 MICRO = 1_000_000       # parts of a token/s in which tokens per second are counted
 VALUES: Mapping[str, tuple[str, float]] = {
-    "ttft": ("ttft_mean_ms", 1e9), "tpot": ("tpot_mean_ms", 1e9), "tokens_per_second": ("output_tokens_per_s", MICRO)}
+    "ttft": ("ttft_mean_ns", 1e3), "tpot": ("tpot_mean_ns", 1e3), "tokens_per_second": ("output_tokens_per_s", MICRO)}
 """Figure -> its key in `Served.summary`, and how many of the whole units in which it is explained make one of that."""
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from astrarium.errors import InputError
 from astrarium.registry import printed
 from astrarium.search.agents.base import (
+    Agent,
     Closing,
     Hearing,
     Options,
@@ -181,16 +182,17 @@ class Study(Struct, frozen=True):
 
 
 def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
-            progress: Callable[[Progress], None] | None = None, known: Mapping[bytes, Verdict] | None = None) -> Study:
+            progress: Callable[[Progress], None] | None = None, known: Mapping[bytes, Verdict] | None = None,
+            agent: Agent | None = None) -> Study:
     """Search until the open `store` holds `trials` trials. Stored trials are replayed, not run again; neither are
-    designs of `known` (key of `design_keys` -> verdict). Raises InputError if the store is of another plan, or of other
-    inputs."""
+    designs of `known` (key of `design_keys` -> verdict). `agent`: the search of the plan's agent, if it has begun.
+    Raises InputError if the store is of another plan, or of other inputs."""
     if trials < 1:
         raise InputError("trials", f"{trials} is impossible", expected="1 or more")
     if store.path != MEMORY:
         resume(store, plan.described(), inputs_of(plan.space, plan.goal, plan.agent))
     store.given = {**(known or {}), **store.given}
-    loop = _Loop(plan, trials, store, workers, progress)
+    loop = _Loop(plan, trials, store, workers, progress, agent)
     try:
         return loop.run()
     finally:
@@ -202,9 +204,9 @@ class _Loop:
     """One run of a study."""
 
     def __init__(self, plan: Plan, trials: int, store: Store, workers: Judges,
-                 progress: Callable[[Progress], None] | None):
+                 progress: Callable[[Progress], None] | None, agent: Agent | None):
         self.plan, self.trials, self.store, self.workers, self.progress = plan, trials, store, workers, progress
-        self.agent = started(plan.agent, plan.space, plan.goal, plan.seed)
+        self.agent = started(plan.agent, plan.space, plan.goal, plan.seed) if agent is None else agent
         self.outside = isinstance(plan.agent, Options) and plan.agent.outside
         self.signs = tuple(-1.0 if each.maximize else 1.0 for each in plan.goal.objectives)
         self.front, self.top = Front(self.signs), Top(self.signs[0])
@@ -290,6 +292,7 @@ class _Loop:
             return self.agent.ask(count)
         points = self.store.answer(self.round)
         if points is None:
+            self.store.flush()      # an answer may take long
             points = self.agent.ask(count)
             self.store.keep_answer(self.round, points)
         return points

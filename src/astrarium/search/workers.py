@@ -82,7 +82,7 @@ class Workers:
     def __enter__(self) -> Workers:
         if self.ray is not None:
             self._shipped = self._as_bytes(inputs_of(self._space, self._goal))
-            self._cluster = RayPool(self.ray)
+            self._cluster = RayPool(self.ray, _evaluate, self._shipped)
             self.jobs = self._cluster.cpus
         elif self.jobs > 1 and self.kind == "threads":
             self._pool = ThreadPoolExecutor(self.jobs)
@@ -112,7 +112,7 @@ class Workers:
         size = max(1, min(len(points) // (2 * self.jobs), int(PART / self._pace)))
         parts = [points[at:at + size] for at in range(0, len(points), size)]
         if self._cluster is not None:
-            found = self._cluster.map(_evaluate, self._shipped, [(part, cap) for part in parts])
+            found = self._cluster.map([(part, cap) for part in parts])
         elif self._pool is None:
             yield from self.evaluator.all(points, cap)
             return
@@ -129,7 +129,7 @@ class Workers:
     def begin(self, number: int, point: Point) -> None:
         """Let a point run by itself, as soon as a worker is free."""
         if self._cluster is not None:
-            self._cluster.begin(number, _evaluate, self._shipped, ([point], None))
+            self._cluster.begin(number, ([point], None))
         elif self._pool is None:
             self._begun.append((number, point))
         elif self.kind == "threads":
@@ -194,12 +194,12 @@ def _evaluate(shipped: bytes, part: tuple[Sequence[Point], float | None]) -> lis
 class RayPool:
     """A connection to a cluster: `local` starts one on this machine, `auto` takes the one that runs here, else
     `host:port` or `ray://host:port`. A connection that the process has already is used, and left open. Every machine
-    needs the same Astrarium. Raises InputError if Ray is not installed, or no cluster answers at the address."""
+    needs the same Astrarium. It runs `function(shared, part)`; function and `shared` go to the cluster once, not with
+    each part. Raises InputError if Ray is not installed, or no cluster answers at the address."""
 
-    def __init__(self, address: str):
+    def __init__(self, address: str, function: Callable[[bytes, Any], Any], shared: bytes):
         self._ray: Any = needed("evaluation over Ray", "ray", "ray")
         self._own = not self._ray.is_initialized()
-        self._shared: Any = None
         self._running: dict[Any, int] = {}      # task -> its number
         if self._own:
             more: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
@@ -213,13 +213,12 @@ class RayPool:
                 raise InputError(f"ray {address}", f"no cluster answers ({first[:200]})",
                                  expected="local, auto, host:port or ray://host:port") from error
         self.cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        self._task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(function)
+        self._shared = self._ray.put(shared)
 
-    def map(self, function: Callable[..., Any], shared: bytes, parts: Sequence[Any]) -> Iterator[Any]:
-        """Yield `function(shared, part)` of every part, in their order; the cluster runs as many at a time as it has
-        CPUs."""
-        task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(function)
-        common = self._ray.put(shared)
-        return self._answers([task.remote(common, part) for part in parts])
+    def map(self, parts: Sequence[Any]) -> Iterator[Any]:
+        """Yield the answer of every part, in their order; the cluster runs as many at a time as it has CPUs."""
+        return self._answers([self._task.remote(self._shared, part) for part in parts])
 
     def _answers(self, asked: Sequence[Any]) -> Iterator[Any]:
         left = list(asked)
@@ -233,23 +232,21 @@ class RayPool:
                 self._ray.cancel(each, force=True)
 
     def _answer(self, task: Any) -> Any:
-        """Wait for the answer of a task. Raises the error of the task, and InputError if its workers died."""
+        """Wait for the answer of a task. Raises the error of the task, and InputError if the cluster has lost it."""
         try:
             return self._ray.get(task)
         except self._ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, AstrariumError):
                 raise error.cause from None
             raise
-        except (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.NodeDiedError) as error:
-            raise InputError("ray", f"a part of a batch lost its worker more than {RETRIES} times",
+        except self._ray.exceptions.RayError as error:
+            raise InputError("ray", f"a part of a batch has no answer after {RETRIES} more tries "
+                             f"({type(error).__name__})",
                              expected="workers that live; the same command goes on with this study") from error
 
-    def begin(self, number: int, function: Callable[..., Any], shared: bytes, part: Any) -> None:
-        """Let `function(shared, part)` run."""
-        if self._shared is None:
-            self._shared = self._ray.put(shared)
-        task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(function)
-        self._running[task.remote(self._shared, part)] = number
+    def begin(self, number: int, part: Any) -> None:
+        """Let a part run."""
+        self._running[self._task.remote(self._shared, part)] = number
 
     def finished(self) -> tuple[int, Any]:
         """Wait for a task that was begun; returns its number and its answer."""

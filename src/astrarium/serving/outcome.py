@@ -210,16 +210,16 @@ class Served(Struct, frozen=True, eq=False, dict=True):
         """The figures of the command line's table: plain values, units in the keys; of the steady state where there is
         one and not the `whole` run is asked for."""
         window = None if whole else self.window
-        found: dict[str, float | int] = {"requests": len(self.finish), "span_s": self.span}
+        found: dict[str, float | int] = {"requests": len(self.finish), "span_ns": self.span * 1e9}
         if window is not None:
             start = int(self.arrival.min())
-            found |= {"steady_from_s": (window.start - start) / PS, "steady_to_s": (window.end - start) / PS,
+            found |= {"steady_from_ns": (window.start - start) / 1000, "steady_to_ns": (window.end - start) / 1000,
                       "steady_requests": int(self.within(window).sum())}
         for name, (values, counts) in self.latencies(window).items():
             found |= figures(name, values, counts)
         found |= self.rates(window, objective)
-        if "tpot_mean_ms" in found:
-            found["output_tokens_per_s_per_user"] = 1e3 / found["tpot_mean_ms"] if found["tpot_mean_ms"] else 0.0
+        if "tpot_mean_ns" in found:
+            found["output_tokens_per_s_per_user"] = 1e9 / found["tpot_mean_ns"] if found["tpot_mean_ns"] else 0.0
         _, prompts, cached = self.hits()["all"]
         found |= {"steps": self.steps, "busy_share": self.busy_share, "preemptions": self.preemptions,
                   "prefix_hit_share": cached / prompts, "saturated": int(self.saturated)}
@@ -231,10 +231,10 @@ class Served(Struct, frozen=True, eq=False, dict=True):
 
 
 def figures(name: str, values: npt.NDArray[np.generic], counts: I32 | None = None) -> dict[str, float]:
-    """Mean and percentiles in ms of times in ps, each of them `counts` times."""
-    found = {f"{name}_mean_ms": mean_of(values, counts) / 1e9}
+    """Mean and percentiles in ns of times in ps, each of them `counts` times."""
+    found = {f"{name}_mean_ns": mean_of(values, counts) / 1000}
     for share, value in zip(PERCENTILES, percentiles(values, PERCENTILES, counts), strict=True):
-        found[f"{name}_p{share}_ms"] = value / 1e9
+        found[f"{name}_p{share}_ns"] = value / 1000
     return found
 
 

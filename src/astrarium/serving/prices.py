@@ -15,6 +15,7 @@ from msgspec import Struct
 from astrarium.catalog.market import part
 from astrarium.cost.assumed import with_prices
 from astrarium.cost.capital import dollars
+from astrarium.cost.figure import plain_number
 from astrarium.cost.rates import RATES, Rate
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -28,7 +29,8 @@ PER: Mapping[str, str] = MappingProxyType({
     "per_request": "requests_per_s"})
 """What amounts are put on -> its rate in `Served.rates`."""
 SHOWN: Mapping[str, Callable[[float], str]] = MappingProxyType({
-    "cost": dollars, "energy": lambda value: f"{value:,.4g} J", "carbon": lambda value: f"{value:,.4g} kg CO2"})
+    "cost": dollars, "energy": lambda value: f"{plain_number(value)} J",
+    "carbon": lambda value: f"{plain_number(value)} kg CO2"})
 
 
 class Prices(Struct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from astrarium.trace.columns import Attr, Columns, total
 from astrarium.trace.linked import labelled, logical_ops
+from astrarium.trace.micros import in_ns
 from astrarium.trace.node import decode_metadata
 from astrarium.vocab import CommOp, NodeKind
 
@@ -51,7 +52,8 @@ class Statistics(Struct, frozen=True):
 
     def plain(self) -> dict[str, Any]:
         """As JSON values."""
-        return asdict(self)
+        found: dict[str, Any] = in_ns(asdict(self))
+        return found
 
 
 def statistics(columns: Columns) -> Statistics:

@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 from astrarium.arrays import I64, U64
 from astrarium.trace.columns import Columns, Traces, total
 from astrarium.trace.graph import graph_of
+from astrarium.trace.micros import in_ns
 from astrarium.trace.node import trace_kind
 from astrarium.vocab import CommOp, NodeKind
 
@@ -76,8 +77,10 @@ class RankDiff(Struct, frozen=True):
 
     def plain(self) -> dict[str, Any]:
         """As JSON values."""
-        return {"ranks": self.ranks, "matched": self.matched, "removed": list(self.removed), "added": list(self.added),
-                "changed": [asdict(each) for each in self.changed], "kinds": self.kinds, "totals": self.totals}
+        found: dict[str, Any] = in_ns({
+            "ranks": self.ranks, "matched": self.matched, "removed": list(self.removed), "added": list(self.added),
+            "changed": [asdict(each) for each in self.changed], "kinds": self.kinds, "totals": self.totals})
+        return found
 
 
 class TraceDiff(Struct, frozen=True):

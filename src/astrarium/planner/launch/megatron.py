@@ -11,7 +11,7 @@ megatron/training/config/{training,common}_config.py (use_megatron_fsdp, use_tor
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -49,6 +49,8 @@ FOREIGN = (("HYBRID_TRANSFORMER", "a workload of SimAI or ASTRA-sim 1.0, one lin
            ("--job.config", "a command line of torchtitan", "its configuration (.toml) with these overrides in it"),
            ("--deepspeed", "a command line with DeepSpeed", "DeepSpeed's configuration (.json), with MODEL"))
 """(text that only other files have, what they are, what would do)"""
+SWITCHES = ("use_", "no_", "overlap_", "enable_", "disable_")     # beginnings of arguments without a value
+_WORD = re.compile(r"(?!(?:true|false)$)[A-Za-z]\w*", re.IGNORECASE)
 _BRANCH = re.compile(r"^\s*(if|case|elif)\b", re.MULTILINE)
 """A script that gives other arguments in other cases."""
 
@@ -57,8 +59,8 @@ def read_megatron(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
     """A job from Megatron-LM's arguments, as one types them, in a script, or as Megatron-LM prints them at its start.
     Raises InputError for what matters and is not predicted."""
     printed = printed_arguments(text)
-    stray: list[tuple[str, bool]] = []
-    values = arguments_of(text, where, stray=stray) if printed is None else \
+    stray, skipped = list[tuple[str, bool]](), list[str]()
+    values = arguments_of(text, where, stray=stray, skipped=skipped) if printed is None else \
         {**{NEGATED[name]: value is False for name, value in printed.items() if name in NEGATED},
          **{name: value for name, value in printed.items() if name not in NEGATED}}
     for old, new in RENAMED.items():
@@ -76,8 +78,18 @@ def read_megatron(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
     values, left_out = without(values, [RENAMED.get(name, NEGATED.get(name, name)) for name in names], where)
     given = Given(where, values, known_keys("megatron"), printed is not None, assumed=[
         *([f"as without {', '.join(left_out)} (--ignore)"] if left_out else []),
+        *_skipped(values, skipped),
         *(["every branch of the script counts: nothing in it is run"] if _BRANCH.search(text) else [])])
     return launch_of(given, "megatron-lm", _npus(given))
+
+
+def _skipped(values: Mapping[str, object], skipped: Sequence[str]) -> Iterator[str]:
+    """What is said of words that count for nothing."""
+    if skipped:
+        yield f"skipped, as nothing in the file says what they are: {', '.join(dict.fromkeys(skipped))}"
+    for name, value in values.items():
+        if name.startswith(SWITCHES) and isinstance(value, str) and _WORD.fullmatch(value):
+            yield f"skipped: {value[:80]} behind --{name.replace('_', '-')}, which takes no value"
 
 
 @cache

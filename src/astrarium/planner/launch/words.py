@@ -15,6 +15,7 @@ LONGEST = 4096
 FEWEST_PRINTED = 4
 _NAME = re.compile(r"([A-Za-z_]\w{0,63})\+?=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,63})(?::?-([^{}$]*))?\}|([A-Za-z_]\w{0,63}))")
+_UNSET = re.compile(r"\$(?:\{\w+(?:\[[@*]\])?\}|\w+|[@*])")     # the whole of a word
 _ARRAY = re.compile(r"^[A-Za-z_]\w{0,63}\+?=\((?!.*\s)")
 ENDS = ("", "(", ")", "\\")      # of the values of an argument
 NEGATIVE = re.compile(r"-[0-9.]")
@@ -26,14 +27,15 @@ _OPERATOR = re.compile(r"[|&;]+|(?:[0-9]?|&)(?:>.*|<+)")
 _PRINTED = re.compile(r"^(?:.*?[\]:] )?[ \t]*([A-Za-z_]\w{0,80}) \.{2,200} ?(.*)$", re.MULTILINE)
 
 
-def arguments_of(text: str, where: str, depth: int = 3, stray: list[tuple[str, bool]] | None = None) \
-        -> dict[str, object]:
+def arguments_of(text: str, where: str, depth: int = 3, stray: list[tuple[str, bool]] | None = None,
+                 skipped: list[str] | None = None) -> dict[str, object]:
     """Argument (without dashes, - as _) -> its value, True where it has none, a list where it has several.
 
     A program's name (`pretrain_gpt.py`) is not the value of a flag. Variables count as their last plain assignment
     above (`TP=8`, `${TP:-8}`); what a shell would have to compute stays unchanged, and is an error if somebody
     needs it. `stray` gets the words that may be arguments without their dashes, each with whether it can be nothing
-    else: it follows a training program without being the value of a flag. Raises InputError.
+    else: it follows a training program without being the value of a flag. `skipped` gets the words behind a program
+    that a shell would replace by arguments. Raises InputError.
     """
     stray = [] if stray is None else stray
     first, launched, program = "", False, False      # of a command
@@ -53,6 +55,9 @@ def arguments_of(text: str, where: str, depth: int = 3, stray: list[tuple[str, b
             name = ""
             continue
         word = _filled(said, known)
+        if skipped is not None and program and _UNSET.fullmatch(word) and (not name or found[name] is not True):
+            skipped.append(word)
+            continue
         first = first or word
         if _BARE.fullmatch(word) and (program or ("-" in word and first not in ("echo", "printf"))):
             stray.append((word, program and (not name or word[0] == "-")))

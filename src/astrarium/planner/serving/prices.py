@@ -30,10 +30,10 @@ class Price(Struct, frozen=True):
         return self.rates[name].value(HOUR, HOUR) / self.npus
 
     def figures(self, tokens: float, busy: float) -> Mapping[str, float]:
-        """US dollars and kg of CO2 of 10^6 output tokens, and J of one, for `tokens` per second and NPU."""
+        """US dollars, J and kg of CO2 of 10^6 output tokens, for `tokens` per second and NPU."""
         second = 1e9 / self.npus / tokens if tokens else float("inf")
         found = {name: rate.value(second, second * busy) for name, rate in self.rates.items()}
-        units = {"cost": ("cost_per_mega_tokens", MEGA), "energy": ("joules_per_token", JOULES),
+        units = {"cost": ("cost_per_mega_tokens", MEGA), "energy": ("energy_per_mega_tokens", JOULES * MEGA),
                  "carbon": ("carbon_per_mega_tokens", MEGA)}
         return {key: found[name] * units_of for name, (key, units_of) in units.items() if name in found}
 

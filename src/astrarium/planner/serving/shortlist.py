@@ -74,8 +74,8 @@ class Line(Struct, frozen=True, dict=True):
     def point(self, tried: Tried) -> Point:
         """A load that was tried."""
         output = float(self.served.output.mean())
-        tpot = float(tried.served.summary().get("tpot_mean_ms", math.nan))
-        return Point(1e3 / tpot if tpot else math.nan, tried.rate * output / self.trial.candidate.engine.npus,
+        tpot = float(tried.served.summary().get("tpot_mean_ns", math.nan))
+        return Point(1e9 / tpot if tpot else math.nan, tried.rate * output / self.trial.candidate.engine.npus,
                      tried.holds)
 
     @property
@@ -86,11 +86,11 @@ class Line(Struct, frozen=True, dict=True):
     @property
     def user(self) -> float:
         """Output tokens/s of a user."""
-        return 1e3 / float(self.figures["tpot_mean_ms"])
+        return 1e9 / float(self.figures["tpot_mean_ns"])
 
     @cached_property
     def money(self) -> Mapping[str, float]:
-        """US dollars of 10^6 output tokens and J of one, of the NPUs of the engines."""
+        """US dollars, J and kg of CO2 of 10^6 output tokens, of the NPUs of the engines."""
         return {} if self.price is None else self.price.figures(self.tokens, float(self.figures["busy_share"]))
 
     @property
@@ -105,7 +105,7 @@ class Line(Struct, frozen=True, dict=True):
                 "interval": {"low_requests_per_s_per_engine": low, "high_requests_per_s_per_engine": high,
                              "words": None if self.within is None else self.within.words},
                 **self.money, "tie": self.tie, "lost": self.lost,
-                "figures": {name: value for name, value in self.figures.items() if name.endswith("_ms")
+                "figures": {name: value for name, value in self.figures.items() if name.endswith("_ns")
                             or name in ("busy_share", "cache_use_most", "queue_most", "preemptions", "requests")}}
 
 
@@ -162,8 +162,8 @@ class ServingPlan(Struct, frozen=True, dict=True):
     def plain(self) -> dict[str, Any]:
         """As plain data for --json."""
         return {"model": str(self.service.name), "prompt": self.service.mix.context, "output": self.service.mix.output,
-                "slo": {each.name: each.most for each in self.service.slo.limits},
-                "gpus": self.goal.gpus, "rate": self.goal.rate, "candidates": self.candidates,
+                "slo_ns": {each.name: each.most for each in self.service.slo.limits},
+                "gpus": self.goal.gpus, "requests_per_s": self.goal.rate, "candidates": self.candidates,
                 "simulated": self.simulated, "rules": [each.plain for each in self.rules],
                 "assumed": list(self.assumed), "models": list(self.models),
                 "today": None if self.today is None else self.today.plain,

@@ -20,6 +20,7 @@ from astrarium.profile.link.spins import Spins
 from astrarium.profile.link.streams import GpuEdges
 from astrarium.profile.link.unrecorded import Unrecorded
 from astrarium.trace.linked import headline, labelled
+from astrarium.trace.micros import in_ns
 
 __all__ = ["LinkReport", "report_of"]
 
@@ -64,9 +65,8 @@ class LinkReport(Struct, frozen=True):
 
     def plain(self) -> dict[str, Any]:
         """The report as JSON values."""
-        return {**{name: value for name, value in asdict(self).items() if name != "without"},
-                "communications": dict(self.communications), "missing": list(self.missing),
-                "warnings": list(self.warnings)}
+        found: dict[str, Any] = in_ns({name: value for name, value in asdict(self).items() if name != "without"})
+        return found
 
     def _spins(self) -> str:
         """The waits that were inferred from times, if there are any."""

@@ -1,33 +1,42 @@
-"""What the HTML pages of `run`, `plan`, `validate` and searches share: one file that loads nothing, tables, bars,
-legends, rows of pictures."""
+"""What all HTML pages share: one file that loads nothing, with a header that says what ran, tables that sort and
+filter, bars, legends, rows of pictures."""
 
 from __future__ import annotations
 
+import base64
 import html
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
+from astrarium.report.pages.about import About
 from astrarium.report.svg.charts import Mark, sign
 from astrarium.report.tables.table import Table
+from astrarium.units import Rounded
+from astrarium.version import version
 
-__all__ = ["bar", "escape", "key", "note", "page", "row", "signs", "table", "table_of", "wide"]
+__all__ = ["Download", "bar", "escape", "key", "note", "page", "row", "section", "shell", "signs", "table",
+           "table_of", "wide", "with_command"]
 
-_STYLE = ("body{font:15px/1.45 sans-serif;max-width:1180px;margin:1.5em auto;padding:0 .8em;color:#222;background:#fff}"
-          "h1,h2{overflow-wrap:anywhere}h1{font-size:1.4em}h2{font-size:1.15em;margin-top:1.6em}h3{font-size:1em}"
-          "table{border-collapse:collapse;white-space:nowrap}td,th{padding:.2em .45em;border-bottom:1px solid #ddd}"
-          "th{background:#f4f4f4}.r{text-align:right}.l{text-align:left}"
-          ".wide{overflow-x:auto}.row{margin:.45em 0}.wide svg{min-width:560px;max-width:100%;height:auto}"
-          ".bar{display:flex;height:1.3em;background:#f4f4f4;position:relative}"
-          ".bar i{display:block;height:100%}.bar b{position:absolute;top:-2px;bottom:-2px;width:2px;background:#c00}"
-          ".name{display:flex;justify-content:space-between;gap:0 1em;flex-wrap:wrap}"
-          ".key span{display:inline-block;margin-right:1.1em}.key i{display:inline-block;width:.8em;height:.8em;"
-          "margin-right:.35em}.key svg{vertical-align:-2px;margin-right:.3em}"
-          ".gantt svg{width:100%;height:1.6em;display:block;background:#f4f4f4}p.note{color:#555}"
-          ".strip{display:grid;grid-template-columns:minmax(0,1fr);gap:.15em 1.2em;margin:.8em 0 .2em;"
-          "align-items:center}.strip>svg{display:block}.strip .what{display:block;color:#555}"
-          ".strip p{margin:0;overflow-wrap:anywhere}"
-          "@media(min-width:800px){.strip.beside{grid-template-columns:minmax(0,22em) minmax(0,1fr)}}"
-          ".pair{display:flex;flex-wrap:wrap;gap:0 1.6em}.pair>section{flex:1 1 30em;min-width:0;max-width:100%}"
-          ".pair .wide svg{min-width:0;width:100%;max-width:640px}")
+_COMMAND = "<!--the command-->"         # of `page`, where `with_command` puts the command line
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_SECTION = re.compile(r"<section( class=half)?><h2>(.*?)</h2>")
+
+
+class Download(Struct, frozen=True):
+    """A file that a page holds: what to click on, the file's name, its text."""
+
+    shown: str
+    name: str
+    text: str
+
+    @property
+    def html(self) -> str:
+        """The link that saves it."""
+        return (f'<a download="{escape(self.name)}" href="data:application/octet-stream;base64,'
+                f'{base64.b64encode(self.text.encode()).decode()}">{escape(self.shown)}</a>')
 
 
 def escape(value: object) -> str:
@@ -35,28 +44,95 @@ def escape(value: object) -> str:
     return html.escape(str(value))
 
 
-def page(title: str, lead: str, parts: Iterable[str]) -> str:
-    """The whole file: `title` and `lead` are text, `parts` HTML."""
-    text = "\n".join(parts)
+def shell(name: str) -> str:
+    """The text of `shell.css` or `shell.js`, which every page carries."""
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as stream:
+        return stream.read()
+
+
+def page(title: str, lead: str, parts: Iterable[str], about: About | None = None) -> str:
+    """The whole file: `title` and `lead` are text, `parts` HTML; `about`: what its header says below them."""
+    text, links = _named("\n".join(parts))
+    style, script = shell("shell.css"), f"<script>{shell('shell.js')}</script>"
+    if '<figure class="plot">' in text:
+        from astrarium.report.pages.figures import interactive
+        from astrarium.report.plot.svg import plot_style
+
+        style, script = style + plot_style(), script + interactive()
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width='
-            f'device-width"><title>{escape(title)}</title><style>{_STYLE}</style></head><body>\n'
-            f"<h1>{escape(title)}</h1>\n<p>{escape(lead)}</p>\n{text}\n</body></html>\n")
+            f'device-width,initial-scale=1"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+            f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
+            f'<a class="skip" href="#answer">To the answer</a><header><div class="top"><h1>{escape(title)}</h1></div>\n'
+            f'<p class="lead">{escape(lead)}</p>{_header(about or About())}</header>\n{links}'
+            f'<main id="answer">\n{text}\n</main>\n<footer>Written by astrarium {escape(version())}. This file loads '
+            f"nothing from anywhere.</footer>\n{script}</body></html>\n")
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]], align: str = "") -> str:
-    """A table that scrolls where it is wide; `align` as in `Table`, without it all but the second column are right."""
+def _named(text: str) -> tuple[str, str]:
+    """The parts with a name for every section, and links to these."""
+    links: list[str] = []
+
+    def name(found: re.Match[str]) -> str:
+        links.append(f'<a href="#part{len(links)}">{re.split(r" [(]|[,:] ", found[2])[0]}</a>')
+        return f'<section id="part{len(links) - 1}"{found[1] or ""}><h2>{found[2]}</h2>'
+
+    text = _SECTION.sub(name, text)
+    return text, f'<nav class="parts" aria-label="Parts">{"".join(links)}</nav>\n' if len(links) > 2 else ""
+
+
+def _header(about: About) -> str:
+    facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in about.facts.items())
+    files = "".join(Download(f"Download {name}", name, text).html for name, text in about.files.items())
+    return (f'<dl class="facts">{facts}</dl>' if facts else "") + _COMMAND + (
+        f'<p class="files">{files}</p>' if files else "")
+
+
+def with_command(text: str, command: str) -> str:
+    """A page with the command line that writes it again."""
+    shown = (f'<div class="command"><span>To repeat:</span><pre data-copy>{escape(command)}</pre></div>')
+    return text.replace(_COMMAND, shown, 1)
+
+
+def section(title: str, *parts: str, half: bool = False) -> str:
+    """Parts under a heading that the page links to. `half`: two of them share the width of a large screen."""
+    return f'<section{" class=half" if half else ""}><h2>{escape(title)}</h2>\n' + "\n".join(parts) + "</section>"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], align: str = "", title: str = "",
+          sort: bool = True) -> str:
+    """A table that scrolls where it is wide; `align` as in `Table`, without it all but the second column are right.
+
+    Args:
+        head: names of the columns; may be empty.
+        rows: cells. A `Rounded` shows its exact value when it is pointed at; a `Download` is a link.
+        title: the name of the table for those who do not see it.
+        sort: whether rows may be sorted and filtered.
+    """
     names = {"<": "l", ">": "r"}
     sides = [names[side] for side in align] or ["l" if place == 1 else "r" for place in range(len(head))]
-    cells = "".join(f'<th class="{side}">{escape(each)}</th>' for side, each in zip(sides, head))
-    lines = ["".join(f'<td class="{side}">{escape(cell)}</td>' for side, cell in zip(sides, row)) for row in rows]
+    cells = "".join(f'<th scope="col" class="{side}">{escape(each)}</th>' if str(each) else "<td></td>"
+                    for side, each in zip(sides, head))
+    lines = ["".join(map(_cell, sides, row)) for row in rows]
     text = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<div class="wide"><table>{f"<tr>{cells}</tr>" if head else ""}{text}</table></div>'
+    sorts = " data-sort" if sort and head and len(lines) > 1 else ""
+    return (f'<div class="wide" role="region" tabindex="0" aria-label="{escape(title or "table")}"><table{sorts}>'
+            + (f"<thead><tr>{cells}</tr></thead>" if head else "") + f"<tbody>{text}</tbody></table></div>")
 
 
-def table_of(printed: Table) -> str:
-    """A printed table under its title."""
-    rows = table(printed.head, printed.rows, printed.align) if printed.rows else ""
-    return f"<h2>{escape(printed.title)}</h2>{rows}"
+def _cell(side: str, cell: object) -> str:
+    if isinstance(cell, Download):
+        return f'<td class="{side}">{cell.html}</td>'
+    more = ""
+    if isinstance(cell, Rounded):
+        more = f' data-v="{cell.value:.12g}"' + (f' title="{escape(cell.exact)}"' if cell.exact != cell else "")
+    return f'<td class="{side}"{more}>{escape(cell)}</td>'
+
+
+def table_of(printed: Table, sort: bool = True, half: bool = False) -> str:
+    """A printed table under its title; lines of the title after the first are a remark."""
+    title, _, more = printed.title.partition("\n")
+    rows = table(printed.head, printed.rows, printed.align, title, sort) if printed.rows else ""
+    return section(title, note(more) if more else "", rows, half=half) if title else f"<section>{rows}</section>"
 
 
 def wide(chart: str) -> str:

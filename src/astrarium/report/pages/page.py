@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from astrarium.errors import InputError, PluginError, asked
 from astrarium.registry import Kind, built_ins
+from astrarium.report.pages.about import About
 
 if TYPE_CHECKING:
     from astrarium.design import Design
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from astrarium.report.trace.times import Times
     from astrarium.result import Result
 
-__all__ = ["Page", "ShownRun", "ShownTrace", "page_of"]
+__all__ = ["Page", "ShownRun", "ShownTables", "ShownTrace", "page_of"]
 
 KIND = Kind("page")
 
@@ -27,8 +28,10 @@ class Page(Struct, frozen=True):
     """One page: what `page.NAME` of the registry loads.
 
     Args:
-        verb: whose findings it shows: run, plan, report, validate or trace (`astrarium trace show`).
-        write: the text of the file, from a `ShownRun`, `Shortlist`, `StudyReport`, `Validation` or `ShownTrace`.
+        verb: whose findings it shows: run, runs (several designs), plan, report, serve, explain, validate, calibrate or
+            trace (`astrarium trace show`).
+        write: the text of the file, from a `ShownRun`, `Shortlist`, `StudyReport`, `ShownServing`, `Validation`,
+            `ShownTrace` or, of the other verbs, `ShownTables`.
     """
 
     verb: str
@@ -42,6 +45,26 @@ class ShownRun(Struct, frozen=True):
     result: Result
     title: str
     tables: Sequence[Table | None] = ()
+
+
+class ShownTables(Struct, frozen=True):
+    """An answer that is tables.
+
+    Args:
+        title: of the page.
+        lead: the sentence below the title.
+        tables: as printed.
+        found: the answer itself, of which plots are made.
+        notes: as printed.
+        about: what the header says.
+    """
+
+    title: str
+    lead: str
+    tables: Sequence[Table]
+    found: object
+    notes: Sequence[str] = ()
+    about: About = About()
 
 
 class ShownTrace(Struct, frozen=True):

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from astrarium.lower.kept import Kept
 from astrarium.planner.breakdown import PARTS
 from astrarium.planner.shortlist import WORDS, Line, Shortlist
-from astrarium.report.pages.html import bar, escape, key, note, page, table
+from astrarium.report.pages.about import About, about, download
+from astrarium.report.pages.html import Download, bar, escape, key, note, page, section, table, table_of
 from astrarium.report.pages.intervals import interval_rows
 from astrarium.report.pages.page import Page
 from astrarium.report.pages.roofline import roofline_part
@@ -31,8 +32,10 @@ def plan_page(found: Shortlist) -> str:
     parts = [*_layouts(found), *_times(found)]
     for name, line in drawn:
         parts += _stages(name, line) if line is not None else []
-    lead = f"{found.tokens:,} tokens a step, with {'; '.join(found.models)}. All figures are simulated."
-    return page(title, lead, parts)
+    lead = f"{found.tokens:,} tokens a step. All figures are simulated."
+    facts = about(found.best.design)
+    return page(title, lead, parts, About({**facts.facts, "model": str(found.model), "with": "; ".join(found.models)},
+                                          facts.files))
 
 
 def _lines(found: Shortlist) -> list[tuple[str, Line]]:
@@ -41,35 +44,38 @@ def _lines(found: Shortlist) -> list[tuple[str, Line]]:
 
 
 def _layouts(found: Shortlist) -> Iterator[str]:
+    best = "fastest" if found.objective.name == "time" else "best"
     several = len({line.device for line in found.lines}) > 1 or len(found.counts) > 1
-    yield "<h2>Layouts, the " + ("fastest" if found.objective.name == "time" else "best") + " first</h2>"
-    yield table(HEAD, [row_of(place, line, several, found.factor) for place, line in _lines(found)])
+    rows = [(*row_of(place, line, several, found.factor),
+             Download("save", f"{place}.yaml", download(line.design)["design.yaml"])) for place, line in _lines(found)]
+    parts = [table((*HEAD, "design"), rows, "<<" + ">" * (len(HEAD) - 1), "Layouts")]
     if any(line.figures for line in found.lines):
         prices = money(found)
-        yield table(prices.head, prices.rows)
-    yield "<h3>Step times and measured intervals</h3>"
+        parts.append(table(prices.head, prices.rows, prices.align, "Prices"))
+    yield section(f"Layouts, the {best} first", *parts)
     within = intervals(found)
-    yield from map(note, within.title.splitlines())
-    yield from interval_rows(_lines(found))
-    yield table(within.head, within.rows) if within.rows else ""
+    yield section("Step times and measured intervals", *map(note, within.title.splitlines()),
+                  *interval_rows(_lines(found)),
+                  table(within.head, within.rows, within.align, "Intervals") if within.rows else "")
     if found.today is not None and found.measured is not None:
-        single = single_changes(found.today, found)
-        yield f"<p>{escape(single.title)}</p>" + (table(single.head, single.rows) if single.rows else "")
+        yield table_of(single_changes(found.today, found))
     if found.today is not None:
-        changed = changes(found.today, found)
-        yield f"<p>{escape(changed.title)}</p>" + (table(changed.head, changed.rows) if changed.rows else "")
-    yield '<p class="note">' + "<br>".join(map(escape, remarks(found))) + "</p>"
+        yield table_of(changes(found.today, found))
+
+
+    yield section("Rules, assumptions and prices" if any(line.figures for line in found.lines) else
+                  "Rules and assumptions", '<p class="note">' + "<br>".join(map(escape, remarks(found))) + "</p>")
 
 
 def _times(found: Shortlist) -> Iterator[str]:
     every = _lines(found)
     longest = max(line.time for _, line in every)
     used = {part: WORDS[part] for part in PARTS if any(line.breakdown.mean[part] > 0 for _, line in every)}
-    yield "<h2>Parts of a step (mean over all NPUs)</h2>" + key(used, COLOUR)
+    parts = [key(used, COLOUR)]
     for place, line in every:
-        yield bar(f"{place}: {line.label}", format_time(line.time), line.breakdown.mean, longest, COLOUR, WORDS)
-        if line.lost:
-            yield f'<p class="note">slower than 1: {escape(line.lost)}</p>'
+        parts.append(bar(f"{place}: {line.label}", format_time(line.time), line.breakdown.mean, longest, COLOUR, WORDS))
+        parts += [note(f"slower than 1: {line.lost}")] if line.lost else []
+    yield section("Parts of a step (mean over all NPUs)", *parts)
 
 
 def _stages(name: str, line: Line) -> Iterator[str]:
@@ -78,10 +84,9 @@ def _stages(name: str, line: Line) -> Iterator[str]:
     assert isinstance(workload, Transformer)
     stages = line.breakdown.stages
     if len(stages) > 1:
-        yield f"<h2>Stages of {escape(name)}: {escape(line.label)}</h2>"
-        for place, parts in list(enumerate(stages))[:SHOWN]:
-            idle = f"bubble {100 * parts['bubble'] / line.time:.1f} %"
-            yield bar(f"stage {place}", idle, parts, line.time, COLOUR, WORDS)
+        yield section(f"Stages of {name}: {line.label}", *(
+            bar(f"stage {place}", f"bubble {100 * parts['bubble'] / line.time:.1f} %", parts, line.time, COLOUR, WORDS)
+            for place, parts in list(enumerate(stages))[:SHOWN]))
     result = simulate(line.design, kept=Kept())
     yield from pipeline(name, result, workload, line.label)
     yield from memory_bars(name, workload, line.capacity)

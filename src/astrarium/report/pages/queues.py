@@ -10,7 +10,7 @@ from astrarium.design import Design
 from astrarium.network.config import Network
 from astrarium.network.roce import Roce
 from astrarium.network.roce_network import roce_marks
-from astrarium.report.pages.html import note, wide
+from astrarium.report.pages.html import note, section, wide
 from astrarium.report.svg.charts import Thresholds, over_time
 from astrarium.result import Result
 from astrarium.result.queues import Queues
@@ -60,9 +60,8 @@ def queue_part(design: Design, result: Result) -> Iterator[str]:
     queues = result.queues
     if queues is None:
         return
-    yield "<h2>Queues of links over time</h2>"
-    yield wide(queue_chart(queues, design.network))
     stopped = queues.paused.any()
-    yield note(f"The {min(SHOWN, queues.number.size)} longest of {queues.number.size:,} queues; of each span of "
-               f"{queues.bin / 1e6:.3g} us the longest that stood in it."
-               + (" Bars above: for how much of a span PFC stopped the link." if stopped else ""))
+    said = note(f"The {min(SHOWN, queues.number.size)} longest of {queues.number.size:,} queues; of each span of "
+                f"{queues.bin / 1e6:.3g} us the longest that stood in it."
+                + (" Bars above: for how much of a span PFC stopped the link." if stopped else ""))
+    yield section("Queues of links over time", wide(queue_chart(queues, design.network)), said)

@@ -3,12 +3,14 @@ the pipeline and memory."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import numpy as np
 
 from astrarium.design import Design
-from astrarium.report.pages.html import bar, key, note, page, table_of, wide
+from astrarium.report.pages.about import about
+from astrarium.report.pages.html import bar, key, note, page, section, table_of, wide
 from astrarium.report.pages.page import Page, ShownRun
 from astrarium.report.pages.queues import queue_part
 from astrarium.report.pages.roofline import roofline_part
@@ -29,7 +31,9 @@ COLOUR = dict(zip(WORDS, (COLOURS[0], COLOURS[1], COLOURS[3], COLOURS[4], "#dddd
 def run_page(design: Design, result: Result, title: str, *more: Table | None) -> str:
     """The page; `more` follows the times, as in print."""
     capacity = float("inf") if design.memory.capacity is None else float(design.memory.capacity)
-    parts = [table_of(table) for table in summary_tables(result, title, *more)]
+    path, colon, words = title.partition(": ")
+    name = os.path.basename(path) + colon + words
+    parts = [table_of(table) for table in summary_tables(result, f"Times and memory of {name}", *more)]
     parts[1:1] = [*_times(result), *_fabric(design)]
     training = isinstance(design.workload, Transformer)
     if isinstance(design.workload, Transformer):
@@ -38,7 +42,8 @@ def run_page(design: Design, result: Result, title: str, *more: Table | None) ->
     parts += memory_over_time("the step" if training else "the run", result, capacity)
     parts += queue_part(design, result)
     ranks = len(result.outcome.row)
-    return page(title, f"{ranks:,} ranks, {format_time(result.makespan)}. All figures are simulated.", parts)
+    return page(name, f"{ranks:,} ranks, {format_time(result.makespan)}. All figures are simulated.", parts,
+                about(design))
 
 
 def _fabric(design: Design) -> Iterator[str]:
@@ -46,7 +51,7 @@ def _fabric(design: Design) -> Iterator[str]:
     if design.network.fabric is not None:
         from astrarium.report.tables.show_fabric import fabric_picture, shown_fabric
 
-        yield "<h2>The fabric</h2>" + wide(fabric_picture(shown_fabric(design.network.fabric)))
+        yield section("The fabric", wide(fabric_picture(shown_fabric(design.network.fabric))))
 
 
 def _times(result: Result) -> Iterator[str]:
@@ -58,16 +63,17 @@ def _times(result: Result) -> Iterator[str]:
         int(getattr(result.ranks, name)[row]) > 0 for row in rows.tolist())}
     if whole <= 0:
         return
-    yield f"<h2>Parts of the time, {len(shown)} kinds of rank</h2>" + key(used, COLOUR)
+    bars = [key(used, COLOUR)]
     for rank, row, ranks in shown[:SHOWN]:
         spent = {name: float(getattr(result.ranks, name)[row]) for name in used}
         busy = sum(value for name, value in spent.items() if name != "bubble")
         spent["bubble"] = max(0.0, whole - busy)        # and what is left when the rank has ended
         alike = f" and {ranks - 1:,} like it" if ranks > 1 else ""
-        yield bar(f"rank {result.first_rank + rank}{alike}", f"compute {100 * spent['compute'] / whole:.1f} %", spent,
-                  float(max(whole, busy)), COLOUR, WORDS)
-    if len(shown) > SHOWN:
-        yield note(f"The first {SHOWN} of {len(shown)} kinds are drawn.")
+        bars.append(bar(f"rank {result.first_rank + rank}{alike}",
+                        f"compute {100 * spent['compute'] / whole:.1f} %", spent, float(max(whole, busy)), COLOUR,
+                        WORDS))
+    bars += [note(f"The first {SHOWN} of {len(shown)} kinds are drawn.")] if len(shown) > SHOWN else []
+    yield section(f"Parts of the time, {len(shown)} kinds of rank", *bars)
 
 
 def _shown(found: ShownRun) -> str:

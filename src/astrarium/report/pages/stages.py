@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from astrarium.planner.timeline import Unit, units_of
-from astrarium.report.pages.html import bar, escape, key, note, wide
+from astrarium.report.pages.html import bar, key, note, section, wide
 from astrarium.report.svg.charts import COLOURS, over_time
 from astrarium.result import Result
 from astrarium.units import format_bytes, format_time
@@ -25,9 +25,12 @@ HELD = dict(zip(KINDS, COLOURS))
 
 def pipeline(name: str, result: Result, workload: Transformer, layout: str = "") -> Iterator[str]:
     """Per stage which micro-batch runs when."""
+    yield section(f"Pipeline of {name}", *_stages(result, workload, layout))
+
+
+def _stages(result: Result, workload: Transformer, layout: str) -> Iterator[str]:
     span = result.makespan_ps / 1000
     units = units_of(result, workload) if span else ()
-    yield f"<h2>Pipeline of {escape(name)}</h2>"
     if not units:
         yield note("Not drawn: the run has too many nodes, or ends at once.")
         return
@@ -62,9 +65,13 @@ def _boxes(units: Sequence[Unit]) -> Iterator[tuple[str, float, float]]:
 
 def memory_bars(name: str, workload: Transformer, capacity: float) -> Iterator[str]:
     """Memory of a stage at its peak, and the capacity (infinite: none)."""
+    yield section(f"Memory of {name}, when it is fullest", *_held(workload, capacity), half=True)
+
+
+def _held(workload: Transformer, capacity: float) -> Iterator[str]:
     found = footprints(recipe_of(workload))
     whole = 1.04 * max(capacity if capacity < float("inf") else 0.0, *(each.total for each in found))
-    yield f"<h2>Memory of {escape(name)}, when it is fullest</h2>" + key({kind: kind for kind in KINDS}, HELD)
+    yield key({kind: kind for kind in KINDS}, HELD)
     if capacity < float("inf"):
         yield note(f"Red: the capacity, {format_bytes(capacity)}.")
     for place, each in list(enumerate(found))[:SHOWN]:
@@ -83,10 +90,9 @@ def memory_over_time(name: str, result: Result, capacity: float) -> Iterator[str
     drawn = [(who, time / scale, held / 1e9) for who, time, held in named if time.size]
     if not drawn:
         return
-    yield f"<h2>Memory of {escape(name)} over time</h2>"
     limit = {"capacity": capacity / 1e9} if capacity < float("inf") else {}
-    yield wide(over_time([(who, *_thinned(time.tolist(), held.tolist())) for who, time, held in drawn], unit, "GB",
-                         limit))
+    yield section(f"Memory of {name} over time", wide(over_time(
+        [(who, *_thinned(time.tolist(), held.tolist())) for who, time, held in drawn], unit, "GB", limit)), half=True)
 
 
 def _thinned(time: list[float], held: list[float]) -> tuple[list[float], list[float]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from astrarium.report.pages.errors import Dot, error_strips
-from astrarium.report.pages.html import escape, key, note, page, table_of, wide
+from astrarium.report.pages.html import escape, key, note, page, section, table_of, wide
 from astrarium.report.pages.page import Page
 from astrarium.report.svg.charts import COLOURS, against
 from astrarium.report.tables.validation import validation_tables
@@ -37,11 +37,9 @@ def _metrics(made: Validation) -> Iterator[str]:
         kinds = groups.setdefault(dot.value.metric, {})
         kinds.setdefault(kind, {}).setdefault(dot.made.row.source, []).append(dot)
     for metric, kinds in groups.items():
-        yield f'<h2>{escape(metric)}</h2><div class="pair">'
-        for kind, words in KINDS.items():
-            if kind in kinds:
-                yield "<section>" + "\n".join(_group(metric, words, kinds[kind])) + "</section>"
-        yield "</div>"
+        shown = "".join("<section>" + "\n".join(_group(metric, words, kinds[kind])) + "</section>"
+                        for kind, words in KINDS.items() if kind in kinds)
+        yield section(metric, f'<div class="pair">{shown}</div>')
 
 
 def _dots(made: Validation) -> Iterator[tuple[str, Dot]]:

@@ -20,7 +20,8 @@ LETTER, LINE, PAD = 7.2, 16.0, 10.0        # px: width of a letter, height of a 
 WIDE, WIDEST_LETTER, NARROW = 11.5, 13.0, 4.2   # px of letters like W, of East Asian ones, of ones like i
 BESIDE, BELOW, LANE = 24.0, 56.0, 6.0      # px between boxes of a layer, between layers, of an edge between boxes
 SWEEPS = 4                                 # of ordering boxes by what they are connected to
-LONGEST = 440.0                            # px of a line of text
+LONGEST = 280.0                            # px of a line of text
+ROW = 1_300.0                              # px of the boxes of a layer, which goes on in a next one
 MOST = int(LONGEST / NARROW) + 1           # letters that no line has
 CONTROL = dict.fromkeys(range(32), "?")    # characters that XML does not hold
 MOST_BENDS = 4_000                         # of edges; beyond, they go straight, behind boxes
@@ -58,7 +59,7 @@ class _Routes(Struct, frozen=True):
 def svg_text(shapes: Sequence[Shape], edges: Edges, legend: Mapping[str, str] | None = None) -> Iterator[str]:
     """The picture, line by line. `edges` are (from, to, kind) -> how many; control dependencies are dashed. `legend`
     says what colours mean: colour -> words."""
-    routes = _routed(_layers(len(shapes), edges), edges)
+    routes = _routed(_wrapped(shapes, _layers(len(shapes), edges)), edges)
     places, width, height = _places(shapes, _ordered(routes, edges))
     signs = [(f'<rect width="{SWATCH:.0f}" height="{SWATCH:.0f}" rx="2" fill="{colour}" stroke="#333"/>', word)
              for colour, word in (legend or {}).items()]
@@ -146,6 +147,21 @@ def _layers(count: int, edges: Edges) -> list[list[int]]:
     return rows
 
 
+def _wrapped(shapes: Sequence[Shape], rows: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Layers that are too wide as several."""
+    found: list[list[int]] = []
+    for row in rows:
+        found.append([])
+        width = 0.0
+        for box in row:
+            width += shapes[box].width + BESIDE
+            if width > ROW and found[-1]:
+                found.append([])
+                width = shapes[box].width + BESIDE
+            found[-1].append(box)
+    return found
+
+
 def _routed(rows: list[list[int]], edges: Edges) -> _Routes:
     """A bend in every layer that an edge passes; edges of one kind to one box share theirs."""
     layer = {box: at for at, row in enumerate(rows) for box in row}
@@ -186,9 +202,9 @@ def _places(shapes: Sequence[Shape],
             rows: Sequence[Sequence[int]]) -> tuple[list[tuple[float, float, float]], float, float]:
     """The upper left corner of every box and bend, and the height of its row; width and height of the picture (px)."""
     def wide(box: int) -> float:
-        return shapes[box].width if box < len(shapes) else LANE
+        return shapes[box].width + BESIDE if box < len(shapes) else 2 * LANE
 
-    widths = [sum(wide(box) for box in row) + BESIDE * (len(row) - 1) for row in rows]
+    widths = [sum(wide(box) for box in row) for row in rows]
     whole, y = max(widths, default=0.0), BESIDE
     places = [(0.0, 0.0, 0.0)] * sum(map(len, rows))
     for row, width in zip(rows, widths, strict=True):
@@ -196,7 +212,7 @@ def _places(shapes: Sequence[Shape],
         high = max((shapes[box].height for box in row if box < len(shapes)), default=0.0)
         for box in row:
             places[box] = (x, y, high)
-            x += wide(box) + BESIDE
+            x += wide(box)
         y += high + BELOW
     return places, whole + 2 * BESIDE, y - BELOW + BESIDE if shapes else 2 * BESIDE
 

@@ -15,6 +15,7 @@ __all__ = ["explanation_plain", "explanation_tables", "knob_cells", "knobs_plain
            "values_text"]
 
 LONGEST = 32        # characters of a value
+NS = 1000           # ps
 
 
 def explanation_tables(found: Explanation, first: str, second: str) -> Iterator[Table]:
@@ -47,12 +48,14 @@ def _times_table(found: Explanation) -> Table:
 
 
 def explanation_plain(found: Explanation) -> dict[str, Any]:
-    """What `astrarium explain --json` prints; times in ps."""
-    changes = [{"knobs": knobs_plain(change), "alone_ps": change.alone, "in_turn_ps": change.step,
-                "contribution_ps": change.contribution, "standard_error_ps": change.error} for change in found.changes]
-    return {"before_ps": found.before, "after_ps": found.after, "difference_ps": found.difference, "exact": found.exact,
-            "orders": found.orders, "simulated": found.simulated, "refused": found.refused, "made_up": found.filled,
-            "times_ps": [dict(each) for each in found.times], "changes": changes}
+    """What `astrarium explain --json` prints."""
+    changes = [{"knobs": knobs_plain(change), "alone_ns": None if change.alone is None else change.alone / NS,
+                "in_turn_ns": change.step / NS, "contribution_ns": change.contribution / NS,
+                "standard_error_ns": change.error / NS} for change in found.changes]
+    return {"before_ns": found.before / NS, "after_ns": found.after / NS, "difference_ns": found.difference / NS,
+            "exact": found.exact, "orders": found.orders, "simulated": found.simulated, "refused": found.refused,
+            "made_up": found.filled, "changes": changes,
+            "parts_ns": [{name: ps / NS for name, ps in each.items()} for each in found.times]}
 
 
 def _lines(change: Change, exact: bool) -> Iterator[list[str]]:

@@ -84,8 +84,8 @@ def serving_explanation_plain(found: ServingExplanation) -> dict[str, Any]:
                                "exact": each.exact, "simulated": each.simulated, "refused": each.refused,
                                "changes": [change(name, one) for one in each.changes]}
              for name, each in found.knobs.items()}
-    parts = {f"{name}_ms": [{"part": each.name, "before": each.before / 1e9, "after": each.after / 1e9,
-                             "other_times": each.same_steps / 1e9, "other_steps": each.other_steps / 1e9}
+    parts = {f"{name}_ns": [{"part": each.name, "before": each.before / 1000, "after": each.after / 1000,
+                             "other_times": each.same_steps / 1000, "other_steps": each.other_steps / 1000}
                             for each in each_parts] for name, each_parts in found.parts.items()}
     return {"by_knob": knobs, "by_part": parts, "facts": [dict(each) for each in found.facts],
             "saturated_runs": found.saturated, "tpot_undecided": found.undecided,

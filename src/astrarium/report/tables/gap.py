@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,15 +57,17 @@ def _ranks(found: Gap) -> Table:
 
 
 def gap_plain(found: Gap) -> dict[str, Any]:
-    """What `astrarium explain --trace --json` prints. Integers: ps, of all steps that were recorded; of each rank the
-    parts add up to the step, and to the recording."""
+    """What `astrarium explain --trace --json` prints. `ranks` has the times of all steps that were recorded: of each
+    rank the parts add up to the step, and to the recording."""
+    def parts(times: Sequence[int]) -> dict[str, float]:
+        return {name: ps / 1000 for name, ps in zip(found.names, times, strict=True)}
+
     return {"steps": found.steps, "predicted_ns": found.step[0], "recorded_ns": found.step[1],
             "parts": [{"part": name, "predicted_ns": found.mean(name)[0], "recorded_ns": found.mean(name)[1]}
                       for name in found.names],
             "hidden_communication_ns": dict(zip(("predicted", "recorded"), found.hidden)),
-            "ranks": [{"rank": rank, "predicted_ps": dict(zip(found.names, found.predicted[at].tolist())),
-                       "recorded_ps": dict(zip(found.names, found.recorded[at].tolist()))}
-                      for at, rank in enumerate(found.ranks)]}
+            "ranks": [{"rank": rank, "predicted_ns": parts(found.predicted[at].tolist()),
+                       "recorded_ns": parts(found.recorded[at].tolist())} for at, rank in enumerate(found.ranks)]}
 
 
 def _signed(ns: float) -> str:

@@ -11,6 +11,7 @@ from astrarium.units import Bytes
 
 __all__ = ["overlap_rows", "overlap_table"]
 
+TIMES = ("gemm_alone", "gemm_beside", "collective_alone", "collective_beside", "makespan")
 HEAD = ("kernel", "units", "gemm", "beside", "", "collective", "beside", "", "both", "speedup", "of ideal", "HBM")
 
 
@@ -39,8 +40,7 @@ def _us(time: int) -> str:
 
 
 def overlap_rows(cases: Sequence[Overlapped]) -> list[dict[str, Any]]:
-    """The cases as plain data; times in ps."""
+    """The cases as plain data, units in the names."""
     return [{"kernel": case.kernels.name, "workgroups": case.kernels.workgroups, "units": case.units,
-             "gemm_alone": case.gemm_alone, "gemm_beside": case.gemm_beside, "collective_alone": case.collective_alone,
-             "collective_beside": case.collective_beside, "makespan": case.makespan, "speedup": case.speedup,
+             **{f"{name}_ns": getattr(case, name) / 1000 for name in TIMES}, "speedup": case.speedup,
              "ideal_speedup": case.ideal, "of_ideal": case.of_ideal, "hbm_use": case.hbm} for case in cases]

@@ -56,7 +56,7 @@ def serving_tables(served: Served, objective: Objective, title: str) -> Iterator
         rows = [(name, f"{count:,}", f"{prompts:,}", f"{100 * cached / max(1, prompts):.1f} %")
                 for name, (count, prompts, cached) in shown.items()]
         yield Table("prefix cache", "<>>>", rows, ("group", "requests", "prompt tokens", "cached"))
-    rows = [(format_time(until * 1e9), f"{waiting:,.4g}", f"{running:,.4g}", f"{100 * used:.1f} %")
+    rows = [(format_time(until), f"{waiting:,.4g}", f"{running:,.4g}", f"{100 * used:.1f} %")
             for until, waiting, running, used in _slices(served)]
     if rows:
         yield Table("over time (means)", "<>>>", rows, ("until", "waiting", "running", "cache used"))
@@ -71,7 +71,7 @@ def serving_plain(served: Served, slower: Served | None, objective: Objective, n
         **served.summary(objective), "saturated": served.saturated, "steady": served.window is not None,
         "tokens_per_step": served.tokens / max(1, served.steps), "step_times": served.how, "servers": served.servers,
         "npus": served.npus, "groups": served.hits(), "whole_run": served.summary(objective, whole=True),
-        "over_time": [dict(zip(("until_s", "waiting_mean", "running_mean", "cache_use_mean"), row, strict=True))
+        "over_time": [dict(zip(("until_ns", "waiting_mean", "running_mean", "cache_use_mean"), row, strict=True))
                       for row in _slices(served)], "notes": list(notes)}
     if objective != Objective():
         found["good_requests"] = int((served.good(objective) & chosen).sum())
@@ -94,7 +94,7 @@ def _when(served: Served) -> str:
 
 
 def _slices(served: Served) -> Iterator[tuple[float, float, float, float]]:
-    """Seconds until which, requests waiting, running, and share of the cache in use: means over time in equal parts of
+    """ns until which, requests waiting, running, and share of the cache in use: means over time in equal parts of
     the span (a sample holds until the next); nothing of a run with few samples."""
     samples = served.samples
     if samples is None or len(samples) < LEAST:
@@ -104,7 +104,7 @@ def _slices(served: Served) -> Iterator[tuple[float, float, float, float]]:
         lasts = np.minimum(samples[1:, 0], high) - np.maximum(samples[:-1, 0], low)
         if (lasts > 0).any():
             means = np.average(samples[:-1], axis=0, weights=np.maximum(lasts, 0))
-            yield ((high - float(served.arrival.min())) / PS, float(means[1]), float(means[2]),
+            yield ((high - float(served.arrival.min())) / 1000, float(means[1]), float(means[2]),
                    float(means[3]) / max(1, served.blocks))
 
 
@@ -143,8 +143,8 @@ def interval_note(served: Served, within: Interval) -> str:
 def interval_plain(served: Served, within: Interval) -> dict[str, object]:
     """As JSON."""
     low, high = _around(served, within) or (None, None)
-    return {"interval": {"tpot_mean_low_ms": None if low is None else low / 1e6,
-                         "tpot_mean_high_ms": None if high is None else high / 1e6, "validated": within.validated,
+    return {"interval": {"tpot_mean_low_ns": low,
+                         "tpot_mean_high_ns": high, "validated": within.validated,
                          "words": within.words}}
 
 

@@ -16,7 +16,7 @@ from astrarium.units import format_time
 
 __all__ = ["fleet_lines", "fleet_plain", "fleet_tables"]
 
-SHOWN = ("ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms")
+SHOWN = ("ttft_mean_ns", "ttft_p99_ns", "tpot_mean_ns", "tpot_p99_ns")
 
 
 def fleet_tables(served: Served, members: Sequence[Member]) -> Iterator[Table]:
@@ -28,7 +28,7 @@ def fleet_tables(served: Served, members: Sequence[Member]) -> Iterator[Table]:
     for number, member in enumerate(members):
         parts = [part for part in served.parts if part.member == number]
         found = _figures(served, of == number)
-        times = [format_time(found[name] * 1e6) if name in found else "" for name in SHOWN]
+        times = [format_time(found[name]) if name in found else "" for name in SHOWN]
         busy = sum(part.busy for part in parts) / sum(part.servers for part in parts) / PS / served.span
         rows.append((f"{member.count:,} x {os.path.basename(member.design)}", f"{parts[0].npus:,}",
                      f"{found['requests']:,}", *times, f"{100 * busy:.1f} %", f"{100 * found['cached_share']:.1f} %"))
@@ -57,12 +57,12 @@ def fleet_plain(served: Served, members: Sequence[Member]) -> list[dict[str, Any
 
 def _run(part: InstanceRun, served: Served) -> dict[str, float | int]:
     return {"steps": part.steps, "busy_share": part.busy / PS / served.span / part.servers,
-            "preemptions": part.preemptions, "failures": part.failed, "down_s": part.down / PS,
-            "startup_s": part.startup / PS, "busiest_link_share": part.linked / PS / served.span}
+            "preemptions": part.preemptions, "failures": part.failed, "down_ns": part.down / 1000,
+            "startup_ns": part.startup / 1000, "busiest_link_share": part.linked / PS / served.span}
 
 
 def _figures(served: Served, mine: Bool) -> dict[str, Any]:
-    """Latencies in ms, and the share of prompts that was cached, of some requests of the steady state."""
+    """Latencies in ns, and the share of prompts that was cached, of some requests of the steady state."""
     mine = mine & served.within(served.window)
     found: dict[str, Any] = {"requests": int(np.count_nonzero(mine))}
     tpot = served.tpot[mine]

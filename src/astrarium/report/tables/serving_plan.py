@@ -18,7 +18,9 @@ KINDS = {"memory": "too large for the memory", "limits": "the limits do not hold
          "ceiling": "with a ceiling below the last line",
          "probe": "do not reach the last line", "slower": "behind the last line", "unknown": "cannot be predicted"}
 HEAD = ("", "engine", "format", "engines", "NPUs", "requests/s")
-MONEY = {"cost_per_mega_tokens": "$/10^6 tok", "joules_per_token": "J/tok", "carbon_per_mega_tokens": "kg CO2/10^6 tok"}
+MONEY = {"cost_per_mega_tokens": "$/10^6 tok", "energy_per_mega_tokens": "J/tok",
+         "carbon_per_mega_tokens": "kg CO2/10^6 tok"}
+AMOUNTS = {"energy_per_mega_tokens": 10**6}     # tokens that the table's column is not of
 SHOWN = 3
 DIFFERENT = "their times come from different models, whose errors are not the same"
 
@@ -44,7 +46,8 @@ def row_of(place: str, line: Line, found: ServingPlan) -> tuple[str, ...]:
     return (place + (" =" if line.tie else ""), name, engine.format, f"{line.engines:,}", f"{line.npus:,}",
             f"{line.load * line.engines:,.4g}", *limits, f"{line.tokens:,.4g}", f"{line.user:,.4g}",
             f"{100 * float(line.figures.get('cache_use_most', 0.0)):.0f} %",
-            *(f"{line.money[name]:,.3g}" if name in line.money else "" for name in MONEY if _known(found, name)))
+            *(f"{line.money[name] / AMOUNTS.get(name, 1):,.3g}" if name in line.money else ""
+              for name in MONEY if _known(found, name)))
 
 
 def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:

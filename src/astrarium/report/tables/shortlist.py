@@ -20,6 +20,7 @@ SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "
          "training_cost": "training run", "capital_cost": "bought for", "power_peak": "power at most",
          "energy_per_tera_tokens": "energy of 10^12", "carbon_per_tera_tokens": "CO2 of 10^12"}
 SHOWN = 8       # changes of one part
+SCALED = "scaled to the measured step, as the steps are (how well that predicts other layouts was not measured)"
 HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "exposed comm", "bubble")
 
 
@@ -48,6 +49,8 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
                     if found.objective.name == "time" else "more than 1 by", "<<", lost)
     if found.today is not None and found.measured is not None:
         yield single_changes(found.today, found)
+        if found.no_gain:
+            yield no_gain(found)
     if found.today is not None:
         yield changes(found.today, found)
     yield Table("\n".join(remarks(found)), "", ())
@@ -89,8 +92,9 @@ def intervals(found: Shortlist) -> Table:
     about: list[str] = list(interval_remarks(line.within for _, line in every))
     if not any(line.within.known for _, line in every):
         return Table("\n".join(about), "", ())
-    about = [*about, "of predictions, without the measured step"] if found.measured is not None else about
-    rows = [(place, *_spans(line), _about(line)) for place, line in every]
+    about = [*about, SCALED] if found.measured is not None else about
+    rows = [(place, *(["measured", "", ""] if place == "now" and found.measured is not None else
+                      _spans(line, found.factor)), _about(line)) for place, line in every]
     return Table("\n".join(about), "<<<<<", rows, ("", "step", "MFU", "tok/s/NPU", ""))
 
 
@@ -100,8 +104,9 @@ def _about(line: Line) -> str:
     return ", ".join(said + (["extrapolated"] if line.within.extrapolated else []))
 
 
-def _spans(line: Line) -> list[str]:
-    figures = ("makespan", line.time), ("mfu", line.mfu), ("tokens_per_second_per_npu", line.tokens)
+def _spans(line: Line, factor: float) -> list[str]:
+    figures = (("makespan", line.time * factor), ("mfu", line.mfu / factor),
+               ("tokens_per_second_per_npu", line.tokens / factor))
     return [span(line.within, name, value) for name, value in figures]
 
 
@@ -155,6 +160,12 @@ def single_changes(today: Line, found: Shortlist) -> Table:
             for each in found.changes[:SHOWN]]
     return Table(f"{title}one change at a time, by what it brings", "<<<>>>", rows,
                  ("", "change", "layout", "step", "gain", "memory"))
+
+
+def no_gain(found: Shortlist) -> Table:
+    """The changes of one part that bring nothing, with the reason."""
+    return Table("changes without a gain", "<<<",
+                 [(each.part, f"{each.before} to {each.after}", each.why) for each in found.no_gain])
 
 
 def _outside(today: Line, measured: float) -> str:

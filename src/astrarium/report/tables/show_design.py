@@ -37,15 +37,15 @@ def network_rows(network: Network) -> list[dict[str, Any]]:
         instances = total // dim.npus
         each = _LINKS[dim.tag](dim)
         rows.append({"dim": number, "shape": dim.tag, "npus": dim.npus, "instances": instances,
-                     "links": each * instances, "link_bandwidth_bytes_per_s": dim.link_bandwidth * 1e9,
-                     "npu_bandwidth_bytes_per_s": dim.npu_bandwidth * 1e9, "latency_ns": dim.hop_latency})
+                     "links": each * instances, "link_bandwidth_gb_per_s": dim.link_bandwidth,
+                     "npu_bandwidth_gb_per_s": dim.npu_bandwidth, "latency_ns": dim.hop_latency})
     return rows
 
 
 def network_table(design: Design) -> Table:
     """`network_rows` as a table."""
     rows = [(str(row["dim"]), row["shape"], f"{row['npus']:,}", f"{row['instances']:,}", f"{row['links']:,}",
-             format_rate(row["link_bandwidth_bytes_per_s"] / 1e9), format_rate(row["npu_bandwidth_bytes_per_s"] / 1e9),
+             format_rate(row["link_bandwidth_gb_per_s"]), format_rate(row["npu_bandwidth_gb_per_s"]),
              format_time(row["latency_ns"])) for row in network_rows(design.network)]
     return Table(f"network: {design.network.npus:,} NPUs, {design.network.backend}", "><>>>>>>", rows,
                  ("dim", "shape", "NPUs", "times", "one-way links", "per link", "per NPU", "latency"))

@@ -54,7 +54,7 @@ def fabric_rows(shown: ShownFabric) -> dict[str, Any]:
     links, used = (np.bincount(each, minlength=len(found.links)) for each in (found.link,
                                                                              found.link[shown.laid.on_ways]))
     rows = [{"link": link.path, "links": int(links[at]), "on_ways": int(used[at]), "free": word.free,
-             "bandwidth_bytes_per_s": None if word.bandwidth is None else word.bandwidth * 1e9,
+             "bandwidth_gb_per_s": word.bandwidth,
              "latency_ns": word.latency, "tier": word.tier or None}
             for at, (link, word) in enumerate(zip(found.links, shown.known, strict=True)) if links[at]]
     return {"npus": int(shown.laid.npus.size),
@@ -66,9 +66,9 @@ def fabric_table(shown: ShownFabric) -> Table:
     plain = fabric_rows(shown)
     rows = []
     for row in plain["links"]:
-        rate, time = row["bandwidth_bytes_per_s"], row["latency_ns"]
+        rate, time = row["bandwidth_gb_per_s"], row["latency_ns"]
         rows.append((row["link"], f"{row['links']:,}", f"{row['on_ways']:,}",
-                     "free" if row["free"] else "not given" if rate is None else format_rate(rate / 1e9),
+                     "free" if row["free"] else "not given" if rate is None else format_rate(rate),
                      "" if row["free"] else "not given" if time is None else format_time(time), row["tier"] or ""))
     nodes = ", ".join(f"{count:,} {kind}" for kind, count in plain["nodes"].items())
     return Table(f"fabric: {shown.title}: {nodes}", "<>>>><", rows,

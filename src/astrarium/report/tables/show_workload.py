@@ -35,12 +35,23 @@ def workload_rows(design: Design) -> dict[str, Any]:
         "ranks": rank_count(design), "nodes": sum(trace.type.size * trace.ranks.size for trace in made.classes),
         "launches": [_launches(trace) for trace in made.classes],
         "gemm_flops": _gemm(found), "vector_flops": sum(row.vector or 0.0 for row in found),
-        "compute_bytes": sum(row.bytes for row in found), "operators": [asdict(row) for row in found],
-        "communication": [asdict(row) for row in traffic(made, getattr(work, "mesh", None))],
-        "memory_per_stage": stage_memory(design),
+        "compute_bytes": sum(row.bytes for row in found), "operators": [_named(row) for row in found],
+        "communication": [_named(row) for row in traffic(made, getattr(work, "mesh", None))],
+        "memory_per_stage_bytes": stage_memory(design),
         "parameters": None if counted is None else {
             "total": float(counted.total), "active": float(counted.active),
             "parts": {name: float(value) for name, value in counted.parts.items()}}}
+
+
+NAMES, PS_PER_NS = {"gemm": "gemm_flops", "vector": "vector_flops", "bytes": "size_bytes", "time": "time_ns"}, 1000
+
+
+def _named(row: Operator | Traffic) -> dict[str, Any]:
+    """A row as plain data, units in the names."""
+    found = {NAMES.get(name, name): value for name, value in asdict(row).items()}
+    if found.get("time_ns") is not None:
+        found["time_ns"] /= PS_PER_NS
+    return found
 
 
 def workload_tables(design: Design) -> list[Table]:

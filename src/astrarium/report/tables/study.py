@@ -37,7 +37,7 @@ def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str,
     space, base, first = study.plan.space, study.plan.space.base, study.base
     found: dict[str, Any] = {
         "trials": study.trials, "distinct": study.distinct, "refused": study.refused,
-        "seconds": round(study.seconds, 6),
+        "elapsed_ns": round(study.seconds * 1e9),
         "trials_per_s": round(study.fresh / study.seconds, 3) if study.seconds else 0.0,
         "best": None if study.best is None else _trial(study, study.best),
         "base": None if first is None else {"number": first.number, "objectives": study.objectives(first)},

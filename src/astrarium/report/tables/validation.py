@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from astrarium.cost.interval import SHARE
@@ -15,24 +16,45 @@ from astrarium.validate.verdict import Validation
 __all__ = ["interval_table", "validation_plain", "validation_tables"]
 
 WORST = 8
+METRICS: Mapping[str, tuple[str, float]] = MappingProxyType({
+    "step_s": ("step_ns", 1e9), "pass_ms": ("pass_ns", 1e6), "time_us": ("time_ns", 1e3),
+    "kernel_us": ("kernel_ns", 1e3), "copies_us": ("copies_ns", 1e3), "clock_MHz": ("clock_ghz", 1e-3),
+    "mem_GiB": ("memory_bytes", 2.0**30), "busbw_GBs": ("busbw_gb_per_s", 1.0),
+    "tok_s_gpu": ("tokens_per_s_per_npu", 1.0), "model_tflops_gpu": ("model_flop_per_ns_per_npu", 1e3),
+    "throughput": ("tokens_per_s", 1.0), "output throughput": ("output_tokens_per_s", 1.0)})
+"""Column of measured rows -> name in JSON, and how many of its units one of the column's is."""
+LATENCIES = ("ttft", "itl", "tpot", "e2e latency", "latency")
 
 
 def validation_plain(made: Validation) -> dict[str, Any]:
     """As JSON: `rows` one per row and metric (`error` relative), `not_predictable`, `scores`."""
     return {
-        "rows": [{"source": each.row.source, "case": each.row.case, "metric": value.metric, "measured": value.measured,
-                  "predicted": value.predicted, "error": value.error, "assumed": list(each.meant.assumed),
-                  "stated": each.meant.stated, "fitted": fitted, "device": each.meant.device, "stack": each.meant.stack}
+        "rows": [{"source": each.row.source, "case": each.row.case, "metric": _in_json(value.metric)[0],
+                  "measured": value.measured * _in_json(value.metric)[1],
+                  "predicted": value.predicted * _in_json(value.metric)[1], "error": value.error,
+                  "assumed": list(each.meant.assumed), "stated": each.meant.stated,
+                  "fitted": fitted, "device": each.meant.device, "stack": each.meant.stack}
                  for each, fitted in zip(made.found, made.fitted, strict=True) if isinstance(each, Prediction)
                  for value in each.values],
         "not_predictable": [{"source": each.row.source, "case": each.row.case, "reason": each.reason}
                             for each in made.found if isinstance(each, NotPredictable)],
         "intervals": [{"name": each.name, "share": SHARE, "rows": each.rows, "covered": each.covered,
                        "score": each.score, "score_of_one_width": each.whole} for each in made.held],
-        "scores": {what: [{"name": each.name, "metric": each.metric, "rows": each.rows, "median": _known(each.median),
+        "scores": {what: [{"name": each.name, "metric": _in_json(each.metric)[0], "rows": each.rows,
+                           "median": _known(each.median),
                            "p90": _known(each.p90), "bias": _known(each.bias), "coverage": _known(each.coverage),
                            "apart": each.apart} for each in scores] for what, scores in made.groups.items()},
         "trees_without_physics": dict(made.rival), "source_in_no_fit": dict(made.left_out)}
+
+
+def _in_json(metric: str) -> tuple[str, float]:
+    """Name of a metric in JSON, with its unit, and how many of these one of the metric's is: latencies of serving are
+    in ms."""
+    if metric in METRICS:
+        return METRICS[metric]
+    if metric.lower() in LATENCIES or metric.endswith("_ms"):
+        return metric.lower().removesuffix("_ms").replace(" ", "_") + "_ns", 1e6
+    return metric, 1.0
 
 
 def _known(value: float) -> float | None:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.report.svg.graph import Shape, svg_text
+from astrarium.report.trace.scopes import Path, opened
 from astrarium.trace import Columns, index_of
 from astrarium.units import format_time
 from astrarium.vocab import NodeKind
@@ -28,10 +29,11 @@ COLOURS = {NodeKind.COMP: "#cfe2f3", NodeKind.COMM_COLL: "#f9cb9c", NodeKind.COM
 HOST_COLOUR, OTHER = "#eeeeee", "#ffffff"
 MEANING = {"#cfe2f3": "compute", HOST_COLOUR: "host", "#f9cb9c": "collective", "#ffe599": "send or receive",
            "#d9ead3": "memory access", OTHER: "other kinds"}
-DIGITS = re.compile(r"\d+")
+DIGITS = re.compile(r"#?\d+")
 RENDERED = ("svg", "pdf", "png")
 SPLIT = re.compile(r"[./]|::")
 NS_PER_US, DEEPEST, SECONDS = 1000, 12, 300
+LIMIT, CLEAR = 60, 2       # scopes; dependencies into one that are drawn
 
 
 class Box(Struct, frozen=True):
@@ -51,27 +53,41 @@ class Picture(Struct, frozen=True):
     depth: int | None
 
 
-def picture(columns: Columns, *, limit: int = 1000, depth: int | None = None) -> Picture:
+def picture(columns: Columns, *, limit: int = LIMIT, depth: int | None = None) -> Picture:
     """The graph of a trace, node by node where it has at most `limit` nodes, else by scope.
 
     A scope is the part of the name before a `.`, `/` or `::`; of profiled traces the names of the callers. `depth`
-    parts of it count; left out: as many as give at most `limit` scopes. Where one part gives more, numbers do not
-    count; of scopes that are too many still, the smallest are one. A scope's colour is that of what takes most of its
-    time.
+    parts of it count; left out: the scope that takes most time is opened, again and again, until there are `limit`.
+    Numbers in names do not count if more scopes can be told apart without them; of a scope that has many, the smallest
+    are one.
     """
     if depth is None and columns.nodes <= limit:
         return _drawn(columns, [_label(columns, node) for node in range(columns.nodes)], None)
     paths = _paths(columns)
-    if depth is None:
-        depth = max((d for d in range(1, DEEPEST) if len({path[:d] for path in paths}) <= limit), default=1)
-    keys = [path[:depth] for path in paths]
-    if len(set(keys)) > limit:
-        plain = {key: tuple(DIGITS.sub("#", part) for part in key) for key in set(keys)}
-        keys = [plain[key] for key in keys] if len(set(plain.values())) > 1 else keys
-    return _drawn(columns, _most(keys, limit), depth)
+    if depth is not None:
+        return _drawn(columns, _most([path[:depth] for path in paths], limit), depth)
+    weight = _weights(columns)
+    plain = {path: tuple(DIGITS.sub("#", part) for part in path) for path in dict.fromkeys(paths)}
+    keys = max(opened(paths, weight, limit, whole=True), opened([plain[path] for path in paths], weight, limit),
+               key=lambda scopes: len(set(scopes)))
+    return _drawn(columns, keys, max(map(len, keys)))
 
 
-def _most(keys: list[tuple[str, ...]], limit: int) -> list[tuple[str, ...]]:
+def _weights(columns: Columns) -> list[float]:
+    """[nodes] what counts when scopes are opened: recorded time of devices, where there is none that of the host,
+    else nodes."""
+    time = columns.duration.astype(np.float64)
+    device = np.where(_host(columns), 0.0, time)
+    found: list[float] = ((device if device.any() else time) + 1e-9).tolist()
+    return found
+
+
+def _host(columns: Columns) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = (columns.type == NodeKind.COMP) & (columns.is_cpu_op != 0)
+    return found
+
+
+def _most(keys: list[Path], limit: int) -> list[Path]:
     """[nodes] the scopes, the smallest of too many as one."""
     count = Counter(keys)
     if len(count) <= max(limit, 1):
@@ -81,11 +97,11 @@ def _most(keys: list[tuple[str, ...]], limit: int) -> list[tuple[str, ...]]:
     return [key if key in kept else rest for key in keys]
 
 
-def _label(columns: Columns, node: int) -> tuple[str, ...]:
+def _label(columns: Columns, node: int) -> Path:
     return (f"{int(columns.node_id[node])} {columns.name(node)}",)
 
 
-def _paths(columns: Columns) -> list[tuple[str, ...]]:
+def _paths(columns: Columns) -> list[Path]:
     """[nodes] the scope of every node: callers and itself where most have control dependencies, else its name's
     parts."""
     names = columns.names()
@@ -94,7 +110,7 @@ def _paths(columns: Columns) -> list[tuple[str, ...]]:
     parent = np.full(columns.nodes, -1, np.int64)
     called = np.flatnonzero(np.diff(columns.ctrl_ptr) > 0)
     parent[called] = index_of(columns, columns.ctrl_dep[columns.ctrl_ptr[called]])
-    above, found = parent.tolist(), list[tuple[str, ...]]()
+    above, found = parent.tolist(), list[Path]()
     for node, name in enumerate(names):
         path, at = [name], above[node]
         while at >= 0 and len(path) < DEEPEST:
@@ -104,13 +120,13 @@ def _paths(columns: Columns) -> list[tuple[str, ...]]:
     return found
 
 
-def _drawn(columns: Columns, keys: list[tuple[str, ...]], depth: int | None) -> Picture:
-    place: dict[tuple[str, ...], int] = {}
+def _drawn(columns: Columns, keys: list[Path], depth: int | None) -> Picture:
+    place: dict[Path, int] = {}
     of = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
     count = np.bincount(of, minlength=len(place))
     time = np.bincount(of, weights=columns.duration.astype(np.float64), minlength=len(place))
     colour = _colours(columns, of, len(place))
-    boxes = tuple(Box(" / ".join(key), colour[number], int(count[number]), int(time[number]))
+    boxes = tuple(Box(" / ".join(key[-2:]), colour[number], int(count[number]), int(time[number]))
                   for key, number in place.items())
     edges: Counter[tuple[int, int, Edge]] = Counter()
     kinds: tuple[tuple[Edge, object, object], ...] = (("data", columns.data_ptr, columns.data_dep),
@@ -126,16 +142,30 @@ def _drawn(columns: Columns, keys: list[tuple[str, ...]], depth: int | None) -> 
 
 
 def _colours(columns: Columns, of: npt.NDArray[np.int64], boxes: int) -> list[str]:
-    """[boxes] the colour of the kind of node that takes most time, or where none does of the most frequent one."""
+    """[boxes] the colour of the kind of node that takes most time, or where none does of the most frequent one. The
+    host counts only where nothing else runs: its operators enclose what they launch."""
     colours = list(MEANING)
     by_kind = np.full(256, colours.index(OTHER), np.int64)
     for kind, colour in COLOURS.items():
         by_kind[kind] = colours.index(colour)
-    host = (columns.type == NodeKind.COMP) & (columns.is_cpu_op != 0)
+    host = _host(columns)
     number = np.where(host, colours.index(HOST_COLOUR), by_kind[columns.type])
-    weight = columns.duration.astype(np.float64) + 1e-9
+    weight = (columns.duration.astype(np.float64) + 1e-9) * np.where(host, 1e-9, 1.0)
     share = np.bincount(of * len(colours) + number, weights=weight, minlength=boxes * len(colours))
     return [colours[at] for at in share.reshape(boxes, len(colours)).argmax(axis=1).tolist()]
+
+
+def _strongest(drawn: Picture) -> tuple[dict[tuple[int, int, Edge], int], int]:
+    """Of scopes the `CLEAR` most frequent dependencies into each, of data before control; how many are left out."""
+    if drawn.depth is None:
+        return drawn.edges, 0
+    into: Counter[int] = Counter()
+    kept: dict[tuple[int, int, Edge], int] = {}
+    for key, count in sorted(drawn.edges.items(), key=lambda edge: (-edge[1], edge[0][2] == "control", edge[0])):
+        if into[key[1]] < CLEAR and not {(key[0], key[1], kind) for kind in ("data", "control")} & kept.keys():
+            into[key[1]] += 1
+            kept[key] = count
+    return kept, len(drawn.edges) - len(kept)
 
 
 def dot_text(drawn: Picture) -> Iterator[str]:
@@ -194,8 +224,10 @@ def rendered(drawn: Picture, form: str) -> bytes:
     if program is None and form == "svg":
         shapes = [Shape(tuple("\n".join(_lines(drawn, box)).split("\n")), box.colour) for box in drawn.boxes]
         used = {box.colour for box in drawn.boxes}
+        edges, left = _strongest(drawn)
         legend = {colour: word for colour, word in MEANING.items() if colour in used}
-        return "".join(f"{line}\n" for line in svg_text(shapes, drawn.edges, legend)).encode("utf-8", "replace")
+        legend |= {OTHER: f"{left:,} rarer dependencies are not drawn"} if left else {}
+        return "".join(f"{line}\n" for line in svg_text(shapes, edges, legend)).encode("utf-8", "replace")
     if program is None:
         raise InputError("graphviz", f"its program `dot` draws {form}, and is not installed",
                          expected="apt install graphviz (or brew, dnf, conda); or the name of a .svg or .dot file")

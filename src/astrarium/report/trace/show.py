@@ -37,7 +37,7 @@ def class_rows(traces: Traces) -> list[dict[str, Any]]:
             row[name] = int(np.isin(columns.type, kinds).sum())
         comm = columns.type[columns.comm_node]
         size = columns.comm_size[columns.comm_node]
-        row["recorded_us"] = int(columns.duration.sum())
+        row["recorded_ns"] = int(columns.duration.sum()) * NS_PER_US
         row["collective_bytes"] = int(size[comm == NodeKind.COMM_COLL].sum())
         row["sent_bytes"] = int(size[comm == NodeKind.COMM_SEND].sum())
         rows.append(row)
@@ -48,7 +48,7 @@ def class_table(traces: Traces) -> Table:
     """`class_rows` as a table."""
     names = [name for name, _ in COUNTED]
     rows = [(row["ranks"], f"{row['nodes']:,}", *(f"{row[name]:,}" for name in names),
-             format_time(row["recorded_us"] * NS_PER_US), format_bytes(row["collective_bytes"]),
+             format_time(row["recorded_ns"]), format_bytes(row["collective_bytes"]),
              format_bytes(row["sent_bytes"])) for row in class_rows(traces)]
     title = f"{traces.ranks:,} ranks, {traces.nodes:,} nodes, {len(traces.classes)} different traces (numbers per rank)"
     return Table(title, "<" + ">" * (len(names) + 4), rows,

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from astrarium.collective.bandwidth import busbw
 from astrarium.report.tables.table import Table
 from astrarium.trace import Attr, Columns, group_key
 from astrarium.trace.linked import labelled, logical_ops
+from astrarium.trace.micros import in_ns
 from astrarium.trace.node import decode_metadata
 from astrarium.units import format_bytes, format_rate, format_time
 from astrarium.vocab import CommOp, NodeKind
@@ -55,8 +56,13 @@ class Times(Struct, frozen=True):
     longest: tuple[tuple[str, int, int], ...]      # name, count, recorded_us
 
     def plain(self) -> dict[str, Any]:
-        """As JSON values."""
-        found: dict[str, Any] = to_builtins(self)
+        """As JSON values, units in the names."""
+        times = {f"{name}_us": getattr(self, name) for name in ("span", "compute", "communication", "overlap", "idle")}
+        found: dict[str, Any] = in_ns({
+            **times, "collectives": [{"op": each.op, "ranks": each.ranks, "count": each.count, "size_bytes": each.size,
+                                      "recorded_us": each.recorded_us, "busbw_gb_per_s": each.busbw}
+                                     for each in self.collectives],
+            "longest": [dict(zip(("name", "count", "recorded_us"), each, strict=True)) for each in self.longest]})
         return found
 
 

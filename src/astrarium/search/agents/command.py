@@ -9,16 +9,14 @@ import shlex
 import subprocess
 import time
 from collections.abc import Sequence
-from typing import IO, Annotated, Any, ClassVar
+from typing import IO, Annotated, ClassVar
 
 import msgspec
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, InFlight, Options, Told
-from astrarium.search.axes import Point
-from astrarium.search.dialogue import Dialogue
-from astrarium.search.evaluate import Judge
+from astrarium.search.agents.base import Agent, Batch, InFlight, Options
+from astrarium.search.agents.outside import Message, Outside, dialogue_of
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
@@ -28,7 +26,6 @@ LONGEST = 1 << 24       # bytes of an answer
 READ = 1 << 16
 FAREWELL = 1.0          # seconds in which a program may end by itself
 WHO = "agent command"
-QUESTIONS = 100      # explanations before one proposal
 
 
 class Command(Options, frozen=True, kw_only=True):
@@ -51,51 +48,9 @@ class Command(Options, frozen=True, kw_only=True):
             raise InputError("agent.command", f"{self.command!r} cannot be split ({error})") from None
         if not words:
             raise InputError("agent.command", "is missing", expected="--agent 'command:python my_agent.py'")
-        return _Outside(self, words, Dialogue(space, goal, Judge(space, goal).figures), seed)
-
-
-class _Outside:
-    """A search by a program: what it was not told yet goes out with the next request."""
-
-    def __init__(self, options: Command, words: list[str], dialogue: Dialogue, seed: int):
-        self.options, self.words, self.dialogue = options, words, dialogue
-        self.waiting: list[dict[str, Any]] = [dialogue.opening(options.batch, seed)]
-        self.program: _Program | None = None
-
-    def ask(self, count: int) -> list[Point]:
-        """The points that the program proposes; a refused answer is explained, and asked for again."""
-        if self.program is None:
-            self.program = _Program(self.words, self.options.patience)
-        said, refused, asked = "", 0, 0
-        while refused < self.options.attempts:
-            line = self.program.answer([*self.waiting, {"type": "ask", "count": count}])
-            self.waiting = []
-            try:
-                answer = self.dialogue.read(line)
-                if not answer.explain:
-                    return self.dialogue.points_of(answer, count)
-                if asked == QUESTIONS:
-                    raise InputError("explain", f"was asked {QUESTIONS} times", expected="a proposal")
-                asked += 1
-                self.waiting = [self.dialogue.explained(answer)]
-            except InputError as error:
-                said, refused = str(error), refused + 1
-                self.waiting = [self.dialogue.refused(error)]
-        raise InputError(WHO, f"{self.options.attempts} answers in a row were refused, the last one: {said}",
-                         expected="answers within the space; the same command goes on with this study")
-
-    def hear(self, told: Sequence[Told]) -> None:
-        """The program is told the starts with its first request."""
-        self.tell(told)
-
-    def tell(self, told: Sequence[Told]) -> None:
-        """Keep what became of the points for the next request."""
-        self.waiting.extend(self.dialogue.told(each) for each in told)
-
-    def close(self) -> None:
-        """End the program, which hears the last trials."""
-        if self.program is not None:
-            self.program.end([*self.waiting, {"type": "end"}])
+        dialogue = dialogue_of(space, goal)
+        return Outside(lambda: _Program(words, self.patience), dialogue.opening(self.batch, seed), dialogue, WHO,
+                       self.attempts)
 
 
 class _Program:
@@ -110,7 +65,7 @@ class _Program:
                              expected="a program that can run") from None
         self.inward, self.outward = _open(self.child.stdin), _open(self.child.stdout)
 
-    def answer(self, messages: Sequence[dict[str, Any]]) -> bytes:
+    def answer(self, messages: Sequence[Message]) -> bytes:
         """Send messages and return the next line. Raises InputError if the program ends, writes before it is asked,
         writes too much, or lets its time pass."""
         if self.held:
@@ -158,7 +113,7 @@ class _Program:
         return InputError(WHO, f"{self.name} ended with exit code {code} before it answered",
                           expected='a program that answers every request, or {"stop": true}')
 
-    def end(self, messages: Sequence[dict[str, Any]]) -> None:
+    def end(self, messages: Sequence[Message]) -> None:
         """Say farewell, as far as the pipe takes it, and wait a moment before the program is stopped."""
         with contextlib.suppress(OSError):
             os.write(self.inward.fileno(), _lines(messages))
@@ -171,7 +126,7 @@ class _Program:
         self.outward.close()
 
 
-def _lines(messages: Sequence[dict[str, Any]]) -> bytes:
+def _lines(messages: Sequence[Message]) -> bytes:
     return b"".join(msgspec.json.encode(each) + b"\n" for each in messages)
 
 

@@ -25,6 +25,7 @@ WAVES, FEWEST = 10, 32      # requests asked for: for each in flight, at least
 MANY, FEW_WAVES = 1024, 4       # requests in flight, and waves from there on
 POLICY = "policy."
 LATER = ("ttft", "latency", "ttft_p90", "ttft_p99", "latency_p90", "latency_p99")
+MS = 1e6            # ns
 OPEN = 2000     # requests of a stage of an open loop
 
 
@@ -96,11 +97,11 @@ def _drawn(lengths: Lengths) -> object:
 
 def _figures(served: Served, meant: Deployment) -> Figures:
     tpot = float(np.nanmean(served.tpot)) / 1e9 if np.isfinite(served.tpot).any() else 0.0
-    gaps = figures("itl", served.gap_times, served.gap_counts)["itl_mean_ms"] if len(served.gap_times) else 0.0
+    gaps = figures("itl", served.gap_times, served.gap_counts)["itl_mean_ns"] / MS if len(served.gap_times) else 0.0
     first, last = figures("x", served.ttft), figures("x", served.latency)
     rate = float(served.output.sum()) / served.span / meant.npus
-    return Figures(first["x_mean_ms"], tpot, gaps, last["x_mean_ms"], rate, first["x_p90_ms"], first["x_p99_ms"],
-                   last["x_p90_ms"], last["x_p99_ms"])
+    return Figures(first["x_mean_ns"] / MS, tpot, gaps, last["x_mean_ns"] / MS, rate, first["x_p90_ns"] / MS,
+                   first["x_p99_ns"] / MS, last["x_p90_ns"] / MS, last["x_p99_ns"] / MS)
 
 
 def _joined(made: Sequence[Figures], weights: Sequence[float]) -> Figures:

@@ -49,6 +49,10 @@ class Sizes(Struct, frozen=True):
     step_held: float = 0
 
 
+USUAL_AXES = ("ep", "idp", "cp", "sp")
+"""Axes over which ZeRO shards where a workload does not say: those of replicas."""
+
+
 class Totals(Struct, frozen=True):
     """A kind of block on one rank, before ZeRO. `portions`: of every weight (elements, ranks that ZeRO shards over,
     ranks that have the same); `sharded`: elements that ZeRO shards over more than one rank; `summed`: elements by the
@@ -84,7 +88,7 @@ class Recipe(Struct, frozen=True, dict=True):
     chunks: int = 1
     sizes: Sizes = Sizes()
     zero: int = 0
-    zero_axes: tuple[str, ...] = ("ep", "idp", "cp", "sp")
+    zero_axes: tuple[str, ...] = USUAL_AXES
     prefetch: int = 1
     bucket: float = 25e6
     flat: Flat = Flat()

@@ -1,9 +1,4 @@
-"""Costs of the blocks of a model on one rank, from which lower bounds of time and memory of many layouts follow at
-once.
-
-A block's nodes depend on tp, cp, ep, the micro-batch, recomputation and sequence parallelism, not on the pipeline, nor
-on how many replicas there are: a few hundred sets of blocks serve tens of thousands of layouts.
-"""
+"""Costs of the blocks of a model on one rank, from which lower bounds of the time of a step follow."""
 
 from __future__ import annotations
 
@@ -14,21 +9,18 @@ import numpy as np
 from msgspec import Struct
 
 from astrarium.arrays import F64
-from astrarium.planner.chain import longest_chain
-from astrarium.planner.clocks import PROBE, Clocks, clocks_of
-from astrarium.planner.job import Job
-from astrarium.planner.layout import Layout
-from astrarium.planner.machine import Machine
-from astrarium.planner.nodes import Nodes
-from astrarium.planner.wires import Wires
+from astrarium.bounds.chain import longest_chain
+from astrarium.bounds.clocks import PROBE, Clocks, clocks_of
+from astrarium.bounds.nodes import Nodes
+from astrarium.bounds.wires import Wires
+from astrarium.compute.config import Compute
+from astrarium.memory.config import Memory
 from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.recipe import Recipe, Sizes
-from astrarium.workload.graph import Forms
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import BlockPieces, Step
-from astrarium.workload.training import recipe_of
 
-__all__ = ["Costs", "costs_of", "recipe_of_layout"]
+__all__ = ["Costs", "costs_of"]
 
 Axes = tuple[str, ...]
 
@@ -51,6 +43,7 @@ class Costs(Struct, frozen=True, eq=False):
     saved: F64
     elements: Mapping[Axes, F64]
     sizes: Sizes
+    zero_axes: Axes
     first: int
     last: int
     clocks: Clocks | None = None
@@ -62,28 +55,15 @@ class Costs(Struct, frozen=True, eq=False):
             (self.saved, other.saved)))
 
 
-def canonical(layout: Layout) -> Layout:
-    """The smallest layout with the same blocks."""
-    dp = layout.ep * (2 if layout.dp > layout.ep else 1)
-    return Layout(tp=layout.tp, cp=layout.cp, dp=dp, ep=layout.ep, micro_batch=layout.micro_batch,
-                  recompute=layout.recompute, tp_sequence=layout.tp_sequence)
-
-
-def recipe_of_layout(job: Job, layout: Layout, forms: Forms) -> Recipe:
-    """The recipe of a `canonical` layout. Raises InputError where a size does not divide."""
-    return recipe_of(job.workload(**layout.plain, global_batch=layout.dp * layout.micro_batch), forms)
-
-
-def costs_of(job: Job, machine: Machine, recipe: Recipe, wires: Wires, mesh: Mesh) -> Costs:
-    """Costs of the blocks of a `canonical` layout's recipe; collectives are those of `mesh`, the smallest of any layout
-    that has these blocks. Raises InputError for kernels that the compute model refuses."""
-    order = [block for part in recipe.parts for block in part]
-    kinds = recipe.kinds
+def costs_of(recipe: Recipe, compute: Compute, memory: Memory, wires: Wires) -> Costs:
+    """Costs of the blocks of a recipe; they hold for every recipe with these blocks whose groups are no smaller. Raises
+    InputError for kernels that the compute model refuses."""
+    mesh, kinds, order = recipe.mesh, recipe.kinds, [block for part in recipe.parts for block in part]
     pieces = [piece for kind in kinds for piece in (kind.forward, kind.backward)]
-    probe, ends = (PROBE,) if machine.compute.sustained else (), np.cumsum([len(piece.steps) for piece in pieces])
-    nodes = Nodes(recipe.mesh, [*(step for piece in pieces for step in piece.steps), *probe])
-    clocks = clocks_of(job, machine, recipe, nodes, ends[1::2].tolist())
-    places = iter(np.split(nodes.durations(machine, 1.0 if clocks is None else 1 / clocks.slower), ends))
+    probe, ends = (PROBE,) if compute.sustained else (), np.cumsum([len(piece.steps) for piece in pieces])
+    nodes = Nodes(mesh, [*(step for piece in pieces for step in piece.steps), *probe])
+    clocks = clocks_of(recipe, compute, memory, nodes, ends[1::2].tolist())
+    places = iter(np.split(nodes.durations(compute, memory, 1.0 if clocks is None else 1 / clocks.slower), ends))
     chains, busy, sent = np.zeros((2, len(kinds))), np.zeros(len(kinds)), np.zeros(len(kinds))
     for number, kind in enumerate(kinds):
         for way, piece in enumerate((kind.forward, kind.backward)):
@@ -92,17 +72,11 @@ def costs_of(job: Job, machine: Machine, recipe: Recipe, wires: Wires, mesh: Mes
             chains[way, number] = longest_chain(piece, mesh, partial(_took, wires, mesh, ns))
             sent[number] += sum(wires.passed(step.bytes, step.axes, step.shift, mesh) for step in piece.steps
                                 if step.kind == NodeKind.COMM_SEND)
-    layers = [place for place, block in enumerate(order) if kinds[block].name == kinds[order[1]].name]
+    inner = [place for place, block in enumerate(order) if block in recipe.inner] or [0]
     return Costs(
         len(order), _sums(chains[0], order), _sums(chains[1], order), _sums(busy, order), _sums(sent, order),
         _sums([kind.saved for kind in kinds], order), _elements(kinds, order), recipe.sizes,
-        first=_ends(job, len(order), 0), last=_ends(job, len(order), 1) if layers else 0, clocks=clocks)
-
-
-def _ends(job: Job, blocks: int, last: int) -> int:
-    """Blocks before the layers (0) or behind them (1): embedding, head."""
-    beside = blocks - job.layers
-    return beside // 2 if last == 0 else beside - beside // 2
+        recipe.zero_axes, first=inner[0], last=len(order) - 1 - inner[-1], clocks=clocks)
 
 
 def _sums(values: Sequence[float] | F64, order: Sequence[int]) -> F64:

@@ -22,11 +22,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.arrays import F64
-from astrarium.planner.job import Job
-from astrarium.planner.machine import Machine
-from astrarium.planner.nodes import Nodes
+from astrarium.bounds.nodes import Nodes
+from astrarium.compute.config import Compute
+from astrarium.memory.config import Memory
 from astrarium.vocab import NodeKind
-from astrarium.workload.assemble.recipe import LOCAL, Recipe
+from astrarium.workload.assemble.recipe import LOCAL, USUAL_AXES, Recipe
 from astrarium.workload.assemble.step import STEP
 from astrarium.workload.pieces import Step
 
@@ -66,13 +66,13 @@ def _slower(share: F64) -> F64:
     return 1 + FOLLOWS * (1 / share - 1)
 
 
-def clocks_of(job: Job, machine: Machine, recipe: Recipe, nodes: Nodes, ends: Sequence[int]) -> Clocks | None:
+def clocks_of(recipe: Recipe, compute: Compute, memory: Memory, nodes: Nodes, ends: Sequence[int]) -> Clocks | None:
     """Clocks of a recipe whose kinds' steps end at `ends` of the nodes, with PROBE behind them. None: clocks are given,
     or follow from a host's time, copies for collectives, other memories, or a part of ZeRO's axes, too."""
-    if (not machine.compute.sustained or recipe.launch or recipe.flat.gather or recipe.flat.reduce != "in_place"
-            or recipe.placed != LOCAL or job.base.zero_axes is not None or any(step.host for step in nodes.steps)):
+    if (not compute.sustained or recipe.launch or recipe.flat.gather or recipe.flat.reduce != "in_place"
+            or recipe.placed != LOCAL or recipe.zero_axes != USUAL_AXES or any(step.host for step in nodes.steps)):
         return None
-    mix = nodes.mix(machine)
+    mix = nodes.mix(compute, memory)
     if mix is None:
         return None
     kinds = np.diff(_sums(mix.sets)[:, [0, *ends]])

@@ -10,9 +10,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from astrarium.arrays import F64
+from astrarium.compute.config import Compute
 from astrarium.lower.compute_nodes import compute_nodes
 from astrarium.lower.nodes import program_of
-from astrarium.planner.machine import Machine
+from astrarium.memory.config import Memory
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.pool import Pool
@@ -45,18 +46,17 @@ class Nodes:
             parent_ptr=np.zeros(size + 1, np.int64), parent=np.zeros(0, np.int32), slot_a=np.zeros((1, 0), np.int32),
             slot_b=np.zeros((1, 0), np.int32), kernel=columns["kernel"], kernels=tuple(pool.kernels))
 
-    def durations(self, machine: Machine, clock: float) -> F64:
-        """ns that each step takes by the machine's compute model, at a clock where clocks follow from what runs; 0 for
-        those that do not compute."""
+    def durations(self, compute: Compute, memory: Memory, clock: float) -> F64:
+        """ns that each step takes by a compute model, 0 for those that do not compute. `clock`: where clocks follow
+        from what runs."""
         found = np.zeros(len(self.steps))
         if self._compute:
-            found[self._compute] = program_of(self._trace, machine.compute.at(clock),
-                                              machine.memory).duration / 1000.0
+            found[self._compute] = program_of(self._trace, compute.at(clock), memory).duration / 1000.0
         return found
 
-    def mix(self, machine: Machine) -> Mix | None:
+    def mix(self, compute: Compute, memory: Memory) -> Mix | None:
         """What each step loads the chip with; None: no clock follows from that."""
-        found = machine.compute.mix(compute_nodes(self._trace, np.arange(len(self._compute)), machine.memory, 0))
+        found = compute.mix(compute_nodes(self._trace, np.arange(len(self._compute)), memory, 0))
         if found is None:
             return None
         sets = np.zeros((4, len(self.steps)))

@@ -1,0 +1,1 @@
+"""Sentences about a design and its run: what was assumed, what was left out, what a model does not see."""

@@ -1,0 +1,1 @@
+"""Plots: pictures of answers as data, and what draws them."""

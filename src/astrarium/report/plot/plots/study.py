@@ -1,0 +1,304 @@
+"""Plots of searches: Pareto front, designs knob by knob, importance of knobs, convergence, one knob at a time."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from astrarium.errors import InputError
+from astrarium.report.plot.colours import PALETTE, ranked
+from astrarium.report.plot.find import Drawing
+from astrarium.report.plot.plot import Axis, Column, Layer, Plot
+from astrarium.report.plot.quantities import quantity_of, rounded
+from astrarium.report.tables.study import sobol_name
+from astrarium.report.tables.study_data import StudyReport, study_report
+from astrarium.search import Goal, Space, Study, Trial
+from astrarium.search.analysis import value_of
+from astrarium.search.studyfile import load_study
+
+__all__ = ["CONVERGENCE", "COORDINATES", "IMPORTANCE", "PARETO", "SOBOL", "TORNADO", "Searched", "convergence",
+           "coordinates", "importance", "pareto", "sobol", "tornado"]
+
+LINES = 100         # designs drawn knob by knob
+LABELS = 8          # values of a knob with a label each
+WIDE = 5.0          # factor from which on an axis is logarithmic
+Path: TypeAlias = "str | os.PathLike[str]"
+Searched: TypeAlias = "StudyReport | Path | Sequence[Path]"
+
+
+def _report(answer: Searched) -> StudyReport:
+    if isinstance(answer, StudyReport):
+        return answer
+    paths = [answer] if isinstance(answer, (str, os.PathLike)) else answer
+    return study_report([load_study(path) for path in paths])
+
+
+def pareto(answer: Study | Searched) -> Plot:
+    """The Pareto front of the first two objectives; of a study in a file also the other trials. A point of the front
+    shows its objectives and the knobs in which the front's designs differ.
+
+    Args:
+        answer: a `Study`, a study file or several of one space and goal, or a `StudyReport`.
+
+    Raises:
+        InputError: of fewer than two objectives, or where no trial met every requirement.
+    """
+    cloud: Sequence[Sequence[float]] = ()
+    if isinstance(answer, Study):
+        goal, space, front = answer.plan.goal, answer.plan.space, answer.front
+    else:
+        report = _report(answer)
+        goal, space, front, cloud = report.goal, report.space, report.front, report.cloud
+    if len(goal.objectives) < 2 or not front:
+        raise InputError("pareto", "the search has one objective" if front else "no trial met every requirement",
+                         expected="a search with two objectives (search(space, [..., ...]))")
+    first, second = (each.name for each in goal.objectives[:2])
+    columns = _placed(goal, [trial.verdict.values or () for trial in front])
+    columns |= {"trial": Column("trial", [float(trial.number) for trial in front], "count"),
+                **_knobs(space, front), "colour": Column("", ["Pareto front"] * len(front))}
+    layers = [Layer("point", columns, size=70)]
+    if cloud:
+        every = _placed(goal, cloud) | {"colour": Column("", ["trials"] * len(cloud))}
+        layers.insert(0, Layer("point", every, size=25, opacity=0.45))
+    values = [[float(value) for layer in layers for value in layer.columns[name].values] for name in ("x", "y")]
+    x, y = (Axis(name, quantity_of(name), log=_logarithmic(each), zero=False, low=_rim(each, -1), high=_rim(each, 1))
+            for name, each in zip((first, second), values))
+    best = [min(each, key=lambda pair: (-1 if goal.objectives[place].maximize else 1) * pair) for place, each
+            in enumerate(values)]
+    return Plot("Pareto front", f"{len(front):,} designs that no other beats in every objective"
+                + (f", and {len(cloud):,} trials" if cloud else "")
+                + f"; best {first} {rounded(best[0], quantity_of(first))}, best {second} "
+                f"{rounded(best[1], quantity_of(second))}.",
+                tuple(layers), x, y, {"Pareto front": PALETTE[1], **({"trials": PALETTE[0]} if cloud else {})},
+                zoom=True, height=360)
+
+
+def _placed(goal: Goal, rows: Sequence[Sequence[float]]) -> dict[str, Column]:
+    names = [each.name for each in goal.objectives]
+    keys = ("x", "y", *(f"objective {place}" for place in range(2, len(names))))
+    return {key: Column(name, [float(row[place]) for row in rows], quantity_of(name))
+            for place, (key, name) in enumerate(zip(keys, names))}
+
+
+def _knobs(space: Space, trials: Sequence[Trial]) -> dict[str, Column]:
+    """A column for each knob in which the trials differ."""
+    rows = [space.values(trial.point) for trial in trials]
+    found = {axis.name: [str(row.get(axis.name, "-")) for row in rows] for axis in space.axes}
+    return {f"knob {place}": Column(name, values) for place, (name, values) in enumerate(found.items())
+            if len(set(values)) > 1}
+
+
+def _logarithmic(values: Sequence[float]) -> bool:
+    return min(values) > 0 and max(values) / min(values) > WIDE
+
+
+def _rim(values: Sequence[float], side: int) -> float:
+    """An end of an axis, a little beyond the values."""
+    low, high = min(values), max(values)
+    if _logarithmic(values):
+        return high * (high / low) ** 0.04 if side > 0 else low / (high / low) ** 0.04
+    margin = 0.04 * (high - low or abs(high) or 1.0)
+    return high + margin if side > 0 else low - margin if low < 0 else max(low - margin, 0.0)
+
+
+def coordinates(answer: Searched) -> Plot:
+    """The best designs, knob by knob (parallel coordinates): a row for each knob, a line for each design.
+
+    Args:
+        answer: a study file or several of one space and goal, or a `StudyReport`.
+
+    Raises:
+        InputError: where no trial met every requirement.
+    """
+    report = _report(answer)
+    chosen, name = report.top[:LINES], report.goal.objectives[0].name
+    if not chosen:
+        raise InputError("coordinates", "no trial met every requirement", expected="a study with a feasible design")
+    axes = [axis for axis in report.space.axes if axis.size != 1]
+    strong = max(1, len(chosen) // 10)
+    groups = {f"best {strong}" if strong > 1 else "best": PALETTE[1], "others": PALETTE[0]}
+    best, others = groups
+    places = list(range(len(chosen) - 1, -1, -1))       # the best last, so on top
+    rows = [(place, axis) for place in places for axis in axes]
+    values = {place: report.space.values(chosen[place].point) for place in places}
+    columns = {
+        "y": Column("knob", [axis.name for _, axis in rows]),
+        "value": Column("value", [str(values[place].get(axis.name, "-")) for place, axis in rows]),
+        "objective": Column(name, [value_of(chosen[place]) for place, _ in rows], quantity_of(name)),
+        "detail": Column("trial", [f"{chosen[place].number:,}" for place, _ in rows]),
+        "colour": Column("", [best if place < strong else others for place, _ in rows]),
+        "x": Column("", [_share(axis, chosen[place].point[report.space.axes.index(axis)]) for place, axis in rows],
+                    "count"),
+        "opacity": Column("", [0.9 if place < strong else 0.08 + 0.3 * (1 - place / len(chosen))
+                               for place, _ in rows], "share")}
+    labels = [(axis.name, at, text) for axis in axes for at, text in _labels(axis)]
+    texts = Layer("text", {"y": Column("", [each[0] for each in labels]),
+                           "x": Column("", [each[1] for each in labels], "count"),
+                           "text": Column("", [each[2] for each in labels])}, colour="muted", align="center", down=13)
+    held = len(report.space.axes) - len(axes)
+    return Plot("Best designs, knob by knob", f"A line for each of the {len(chosen)} best designs, the better the "
+                "stronger." + (f" {held} knobs with one value are left out." if held else ""),
+                (_uprights(axes), Layer("line", columns, size=1.5), texts),
+                Axis("", "count", low=-0.06, high=1.06, shown=False),
+                Axis(order=tuple(axis.name for axis in axes), tall=True),
+                groups if strong < len(chosen) else {best: PALETTE[1]})
+
+
+def _uprights(axes: Sequence[Any]) -> Layer:
+    """A thin line along each knob."""
+    return Layer("rule", {"y": Column("", [axis.name for axis in axes]), "x": Column("", [0.0] * len(axes), "count"),
+                          "x2": Column("", [1.0] * len(axes), "count")}, colour="muted", size=0.7)
+
+
+def _share(axis: Any, index: float) -> float:
+    """Where a knob's value goes, 0 to 1."""
+    if not axis.size:
+        return float((index - axis.domain.low) / ((axis.domain.high - axis.domain.low) or 1.0))
+    return index / (axis.size - 1) if axis.size > 1 and index >= 0 else 0.0
+
+
+def _labels(axis: Any) -> Iterator[tuple[float, str]]:
+    texts = [str(value) for value in axis.values] or [f"{axis.domain.low:g}", f"{axis.domain.high:g}"]
+    few = len(texts) <= LABELS and sum(map(len, texts)) <= 40
+    for place, text in enumerate(texts):
+        if few or place in (0, len(texts) - 1):
+            yield place / max(1, len(texts) - 1), text if len(text) <= 18 else text[:17] + "…"
+
+
+def importance(answer: Searched) -> Plot:
+    """Permutation importance of each knob: by how much the error of a model of the trials grows when its values are
+    shuffled, over the variance of the objective.
+
+    Args:
+        answer: a study file or several of one space and goal, or a `StudyReport`.
+
+    Raises:
+        InputError: where there are too few trials for a model.
+    """
+    report = _report(answer)
+    if report.model is None:
+        raise InputError("importance", report.model_problem.removesuffix("."), expected="a study of more trials")
+    names = [name for name, _ in report.importances]
+    values = [max(0.0, share) for _, share in report.importances]
+    columns = {"y": Column("knob", names), "x": Column("", [0.0] * len(names), "share"),
+               "x2": Column("importance", values, "share")}
+    return Plot("Which knobs matter", f"{names[0]} matters most for {report.goal.objectives[0].name}; R² of the model "
+                f"{report.model.r2:.3f} on trials that it has not seen. The trials are those that agents chose, not a "
+                "uniform sample.", (Layer("bar", columns, colour=PALETTE[0]),),
+                Axis("share of the variance", "share"), Axis(order=tuple(names)))
+
+
+def sobol(answer: Searched) -> Plot:
+    """Sobol indices of each knob with their 95 % intervals: the share of the variance over uniform feasible designs
+    that it explains by itself (first order), and with its interactions (total).
+
+    Args:
+        answer: a study of the agent `saltelli` in a file, or a `StudyReport` with one.
+
+    Raises:
+        InputError: without a study of the agent `saltelli`.
+    """
+    found = _report(answer).sobol
+    if found is None:
+        raise InputError("sobol", _report(answer).sobol_problem or "no study is a designed sample",
+                         expected="a study of the agent saltelli")
+    groups = {"first order": PALETTE[0], "total": PALETTE[1]}
+    names = [sobol_name(each, each.total is None) for each in found.indices]
+    layers = []
+    for group, down in zip(groups, (-4.0, 4.0)):
+        pairs = [(name, estimate) for name, each in zip(names, found.indices)
+                 if (estimate := each.first if group == "first order" else each.total) is not None]
+        columns = {"y": Column("knob", [name for name, _ in pairs]), "colour": Column("index", [group] * len(pairs)),
+                   "low": Column("from", [each.low for _, each in pairs], "share"),
+                   "high": Column("to", [each.high for _, each in pairs], "share")}
+        spans = {"y": columns["y"], "colour": columns["colour"], "x": columns["low"], "x2": columns["high"]}
+        layers += [Layer("rule", spans, down=down, size=2), Layer("point", columns | {
+            "x": Column("share", [each.value for _, each in pairs], "share")}, down=down, size=45)]
+    return Plot("Sobol indices", f"{found.designs:,} designs in {found.blocks:,} blocks; lines: 95 %. Knobs that "
+                "constraints tie vary together.", tuple(layers), Axis("share of the variance", "share"),
+                Axis(order=tuple(names)), groups)
+
+
+def convergence(answer: Searched) -> Plot:
+    """The best objective after some number of distinct designs, per agent: the median over its seeds, and the
+    quartiles.
+
+    Args:
+        answer: a study file or several of one space and goal, or a `StudyReport`.
+
+    Raises:
+        InputError: where no trial met every requirement.
+    """
+    report = _report(answer)
+    if not report.convergence:
+        raise InputError("convergence", "no trial met every requirement", expected="a study with a feasible design")
+    name = report.goal.objectives[0].name
+    quantity = quantity_of(name)
+    rows = [(f"{each.agent} ({each.seeds} seed{'s' if each.seeds > 1 else ''})", *row) for each in report.convergence
+            for row in zip(each.designs.tolist(), each.median.tolist(), each.low.tolist(), each.high.tolist())
+            if math.isfinite(row[1])]
+    values = [value for row in rows for value in row[2:] if math.isfinite(value)]
+    columns = {"colour": Column("agent", [row[0] for row in rows]),
+               "x": Column("distinct designs", [float(row[1]) for row in rows], "count"),
+               "y": Column(f"best {name}", [row[2] for row in rows], quantity)}
+    band = {"colour": Column("", [row[0] for row in rows]), "x": Column("", [float(row[1]) for row in rows], "count"),
+            "y": Column("", [row[3] for row in rows], quantity), "y2": Column("", [row[4] for row in rows], quantity)}
+    layers = [Layer("line", columns, step=True)]
+    if any(each.seeds > 1 for each in report.convergence):
+        layers.insert(0, Layer("area", band, opacity=0.2))
+    return Plot("Convergence", f"Best {name} after each number of distinct designs; at the end "
+                f"{rounded(rows[-1][2], quantity)}"
+                + (". Bands: the quartiles over seeds." if len(layers) > 1 else "."), tuple(layers),
+                Axis("distinct designs", "count"),
+                Axis(f"best {name}", quantity, log=_logarithmic(values), zero=False, low=_rim(values, -1),
+                     high=_rim(values, 1)), ranked(row[0] for row in rows), zoom=True)
+
+
+def tornado(answer: Searched) -> Plot:
+    """One knob at a time around the best design: the objective at each other value of a knob, the knobs with the
+    largest range first.
+
+    Args:
+        answer: a `StudyReport` with sensitivities (`report --recheck`).
+
+    Raises:
+        InputError: of a report without sensitivities.
+    """
+    report = _report(answer)
+    found = [each for each in report.sensitivities if each.verdict.values]
+    if not found:
+        raise InputError("tornado", "one knob at a time was not simulated", expected="report --recheck")
+    name, best = report.goal.objectives[0].name, value_of(report.best[0][1])
+    quantity = quantity_of(name)
+    values = {each.knob: list[float]() for each in found}
+    for each in found:
+        values[each.knob].append((each.verdict.values or (math.nan,))[0])
+    knobs = sorted(values, key=lambda knob: -(max(*values[knob], best) - min(*values[knob], best)))
+    bars = _span(values, knobs, best, quantity)
+    points = {"y": Column("knob", [each.knob for each in found]),
+              "value": Column("value", [str(each.value) for each in found]),
+              "x": Column(name, [(each.verdict.values or (0.0,))[0] for each in found], quantity),
+              "times": Column("times the best", [(each.verdict.values or (0.0,))[0] / best for each in found], "share"),
+              "moved": Column("also moved", [", ".join(each.moved) or "none" for each in found])}
+    refused = len(report.sensitivities) - len(found)
+    every = [value for each in values.values() for value in each] + [best]
+    furthest = max(values[knobs[0]], key=lambda value: abs(value - best))
+    return Plot("One knob at a time around the best design", f"{knobs[0]} moves {name} most, from "
+                f"{rounded(best, quantity)} of the best design (line) to {rounded(furthest, quantity)}."
+                + (f" {refused} values were refused." if refused else ""),
+                (Layer("bar", bars, colour=PALETTE[0], opacity=0.4), Layer("point", points, colour=PALETTE[0], size=50),
+                 Layer("rule", {"x": Column("best design", [best], quantity)}, colour="limit")),
+                Axis(name, quantity, log=_logarithmic(every), zero=False, low=_rim(every, -1), high=_rim(every, 1)),
+                Axis(order=tuple(knobs)))
+
+
+def _span(values: Mapping[str, Sequence[float]], knobs: Sequence[str], best: float, quantity: str) -> dict[str, Column]:
+    return {"y": Column("knob", list(knobs)),
+            "x": Column("from", [min(*values[knob], best) for knob in knobs], quantity),
+            "x2": Column("to", [max(*values[knob], best) for knob in knobs], quantity)}
+
+
+PARETO, COORDINATES, IMPORTANCE, SOBOL, CONVERGENCE, TORNADO = (
+    Drawing(("report",), draw) for draw in (pareto, coordinates, importance, sobol, convergence, tornado))

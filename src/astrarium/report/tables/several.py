@@ -1,0 +1,61 @@
+"""Several runs as one table, a column each, and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+
+from astrarium.cost import FIGURES, figures
+from astrarium.design import Design
+from astrarium.report.tables.summary import PARTS
+from astrarium.report.tables.table import Table
+from astrarium.result import Result
+from astrarium.units import format_bytes, format_time
+
+__all__ = ["Run", "several_plain", "several_tables"]
+
+
+class Run(Struct, frozen=True, dict=True):
+    """A design and its run, what it is called, and figures that are asked for beyond the usual ones."""
+
+    name: str
+    design: Design
+    result: Result
+    more: Sequence[str] = ()
+
+    @cached_property
+    def parts(self) -> dict[str, int]:
+        """ps of the rank that finishes last, by `PARTS`."""
+        row = int(self.result.outcome.row[self.result.last_rank])
+        return {name: int(getattr(self.result.ranks, name)[row]) for name, _ in PARTS}
+
+    @cached_property
+    def figures(self) -> dict[str, float]:
+        """Figures of cost and training."""
+        return figures(self.design, self.result, self.more)
+
+
+def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
+    """Makespans, what the time of the last rank goes into, memory, and figures."""
+    first = runs[0].result.makespan_ps
+    rows = [["makespan", *(format_time(run.result.makespan_ps / 1000) for run in runs)],
+            ["of the first", *(f"{run.result.makespan_ps / first:.3f}x" if first else "" for run in runs)]]
+    rows += [[f"  {words}", *(format_time(run.parts[name] / 1000) for run in runs)] for name, words in PARTS
+             if name in ("compute", "exposed_comm", "bubble") or any(run.parts[name] for run in runs)]
+    rows.append(["peak memory", *("unknown" if run.result.peak_memory is None else
+                                  format_bytes(float(run.result.peak_memory)) for run in runs)])
+    names = [name for name in FIGURES if any(name in run.figures for run in runs)]
+    rows += [[FIGURES[name].label or name, *(FIGURES[name].shown(run.figures[name]) if name in run.figures else ""
+                                             for run in runs)] for name in names]
+    yield Table("runs (parts: of the rank that finishes last)", "<" + ">" * len(runs), rows,
+                ["", *(run.name for run in runs)])
+
+
+def several_plain(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """What `--json` prints: a row per design."""
+    return [{"design": run.name, "makespan_ps": run.result.makespan_ps,
+             "parts_ps": run.parts, "peak_memory_bytes": run.result.peak_memory, "figures": run.figures}
+            for run in runs]

@@ -1,0 +1,73 @@
+"""What an operation has besides its request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from astrarium.config.yamlfile import parse_yaml, to_yaml
+from astrarium.errors import InputError
+from astrarium.service.answer import Progress
+from astrarium.service.folder import Folder
+from astrarium.service.limits import Limits
+
+if TYPE_CHECKING:
+    from astrarium.design import Design
+    from astrarium.lower.kept import Kept
+
+__all__ = ["Context"]
+
+
+def _silent(_: Progress) -> None:
+    """Nobody listens."""
+
+
+class Context(Struct, frozen=True, dict=True):
+    """`folder`, which is the current one; `limits`; `tell`, which sends progress; `held`: what the worker keeps between
+    operations by name, such as an open study."""
+
+    folder: Folder
+    limits: Limits = Limits()
+    tell: Callable[[Progress], None] = _silent
+    held: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def kept(self) -> Kept:
+        """Caches of earlier designs in this worker."""
+        from astrarium.lower.kept import Kept
+
+        found: Kept = self.held.setdefault("kept", Kept())
+        return found
+
+    def file(self, given: str | Mapping[str, Any], path: str = "design") -> str:
+        """The name of a file that a client names, or gives as text (YAML) or as an object: these are saved first, under
+        a name that follows from their content. Raises InputError."""
+        if isinstance(given, str) and "\n" not in given.strip():
+            self.folder.path(given, path)
+            return given
+        plain = parse_yaml(given, path).data if isinstance(given, str) else given
+        if not isinstance(plain, dict) or not plain:
+            raise InputError(path, f"{str(plain)[:60]!r} is not a mapping",
+                             expected="the name of a file in the folder, or its content (YAML text or an object)")
+        try:
+            text = to_yaml(plain)
+        except RecursionError:
+            raise InputError(path, "is nested too deeply") from None
+        parse_yaml(text, path)      # depth and sizes, as of any file
+        return self.folder.keep(text, path)
+
+    def design(self, name: str, changes: Mapping[str, Any]) -> Design:
+        """The design in a file, with changes (path -> value). Raises InputError."""
+        from astrarium.design import load_design
+
+        return load_design(name, changes)
+
+    def save(self, design: Design, name: str) -> str:
+        """Write a design to a file; its name."""
+        from astrarium.design import dump_design
+
+        dump_design(design, self.folder.new(name))
+        return name

@@ -1,0 +1,55 @@
+"""Files: a list, and one that is no design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import quote
+
+from astrarium.service.folder import Held
+from astrarium.service.web.views.shell import command_line, rows
+from astrarium.units import format_bytes
+
+__all__ = ["file", "file_list", "files_table"]
+
+KINDS: Mapping[str, str] = MappingProxyType({
+    "model": "The config.json of a model.", "launch": "The launch arguments of a job that runs today.",
+    "space": "A space of designs.", "serving": "A serving file.", "study": "A study: the trials of a search.",
+    "trace": "A trace.", "log": "A log.", "fabric": "A fabric."})
+
+SAID = ' <span class="said" role="status"></span></form>'
+DEVICE = '<label>Device<input name="device" value="h100_sxm" required></label>'
+FORMS: Mapping[str, str] = MappingProxyType({
+    "model": '<form class="panel changes" data-job="plan"><input type="hidden" name="model" value="NAME">'
+             f'<div class="fields">{DEVICE}<label>How many<input name="gpus" type="number" min="1" value="64"></label>'
+             f'</div><button class="first">Plan its training</button>{SAID}',
+    "launch": '<form class="panel changes" data-job="plan"><input type="hidden" name="today" value="NAME">'
+              f'<div class="fields">{DEVICE}</div><button class="first">Plan: what would be faster?</button>{SAID}',
+    "space": '<form class="panel changes" data-job="search"><input type="hidden" name="space" value="NAME">'
+             '<div class="fields"><label>Trials<input name="trials" type="number" min="1" value="100"></label></div>'
+             f'<button class="first">Search</button>{SAID}',
+    "serving": '<form class="panel changes" data-job="serve"><input type="hidden" name="file" value="NAME">'
+               '<div class="fields"><label>Requests per second<input name="rate" inputmode="decimal" '
+               f'placeholder="the file\'s"></label></div><button class="first">Serve</button>{SAID}'})
+"""Kind of a file -> the form that starts a job with it."""
+
+
+def files_table(files: Sequence[Held]) -> str:
+    """Files with their sizes."""
+    return rows(("file", "size"), ((f'<a href="/file/{quote(each.name)}">{escape(each.name)}</a>',
+                                    escape(format_bytes(float(each.bytes)))) for each in files), right=(1,))
+
+
+def file_list(files: Sequence[Held], folder: str) -> str:
+    """All files."""
+    return f"<p>In {escape(folder)}</p>" + (files_table(files) if files else "<p>No file yet.</p>")
+
+
+def file(name: str, found: Mapping[str, Any]) -> str:
+    """What the file is, what can be done with it, and what is in it."""
+    kind = str(found["kind"])
+    said = command_line(str(found["command"])) if found.get("command") else ""
+    return (f'<p>{escape(KINDS.get(kind, "A file of no known kind."))} <a href="/raw/{quote(name)}">Download it</a></p>'
+            f'{FORMS.get(kind, "").replace("NAME", escape(name))}{said}{found.get("html", "")}')

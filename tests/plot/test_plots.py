@@ -1,0 +1,154 @@
+"""Plots: both renderers draw them, their numbers are those of the answer, and what lacks data is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import astrarium as ar
+from astrarium.report.plot.colours import ROLES, plot_style
+from astrarium.report.plot.find import drawing_of, drawn, plots_of
+from astrarium.report.plot.plot import MOST, Axis, Column, Layer, Plot
+from astrarium.report.plot.quantities import exact, ticks
+from astrarium.report.plot.svg import svg, svg_file
+from astrarium.report.plot.vega import vega, vega_config
+
+GPIPE = {"workload": {"source": "transformer", "model": "gpt2-small", "seq": 1024, "micro_batch": 1, "pp": 2, "dp": 2,
+                      "global_batch": 8}, "compute": {"model": "roofline", "peak": "100 TFLOP/s"},
+         "memory": {"bandwidth": "2 TB/s", "capacity": "80 GB"},
+         "network": {"dims": [{"shape": "switch", "npus": 4, "bandwidth": "100 GB/s", "latency": "1 us"}]}}
+
+
+@cache
+def _run():
+    from astrarium.report.pages.page import ShownRun
+
+    design = ar.decode(ar.Design, GPIPE)
+    return ShownRun(design, ar.simulate(design), "run")
+
+
+@cache
+def _plots():
+    return dict(plots_of("run", _run()))
+
+
+def test_a_run_has_its_plots():
+    assert set(_plots()) == {"breakdown", "pipeline", "critical_path", "links", "traffic", "memory", "footprint",
+                             "roofline", "busbw"}
+
+
+@pytest.mark.parametrize("name", ["breakdown", "pipeline", "critical_path", "links", "memory", "footprint", "roofline"])
+def test_both_renderers_draw_every_mark(name):
+    plot = _plots()[name]
+    text = ElementTree.fromstring(svg(plot))
+    assert text.get("role") == "img" and text.get("aria-label") == plot.title
+    assert text.find("{*}desc").text == plot.sentence
+    spec = json.loads(json.dumps(vega(plot), allow_nan=False))
+    for layer in plot.layers:
+        assert len(next(iter(layer.columns.values())).values) <= MOST
+        rows = [dict(zip(layer.columns, row)) for row in zip(*(each.values for each in layer.columns.values()))]
+        assert any([{name: row.get(name) for name in layer.columns} for row in drawn["data"]["values"]] == rows
+                   for drawn in spec["layer"])
+    bars = sum(len(layer.columns["x"].values) for layer in plot.layers if layer.mark == "bar")
+    assert len(text.findall(".//{*}rect")) >= bars
+    assert spec["config"] == vega_config()
+    assert vega(plot, dark=True) | {"config": 0} == vega(plot) | {"config": 0} and vega_config(dark=True) != vega_config()
+
+
+def test_numbers_are_those_of_the_run():
+    run, plots = _run(), _plots()
+    spent = plots["breakdown"].layers[0].columns
+    mine = [time for row, part, time in zip(spent["y"].values, spent["colour"].values, spent["time"].values)
+            if row.startswith("rank 0") and part == "compute"]
+    assert mine == [float(run.result.ranks.compute[0]) / 1000]
+    assert max(spent["x2"].values) == pytest.approx(run.result.makespan_ps / 1000)
+    path = plots["critical_path"].layers[0].columns
+    assert sum(path["time"].values) == pytest.approx(run.result.makespan_ps / 1000)
+    assert max(plots["memory"].layers[0].columns["y"].values) == float(run.result.peak_memory)
+    assert max(plots["links"].layers[0].columns["most"].values) == float(run.result.links.utilisation.max())
+
+
+def test_refusals_say_what_to_do():
+    run = _run()
+    with pytest.raises(ar.InputError, match="draws what report find; expected one of breakdown, "):
+        drawing_of("pareto", "run")
+    with pytest.raises(ar.InputError, match="expected a run with network.packets.queues: true"):
+        drawn("link_queues", "run", run)
+    unrecorded = ar.simulate(run.design, record=False)
+    with pytest.raises(ar.InputError, match="no node times were recorded"):
+        ar.plot.breakdown(unrecorded)
+    with pytest.raises(ar.InputError, match="no node times"):
+        ar.plot.critical_path(unrecorded)
+    other = ar.replace(run.design, "workload", ar.SingleCollective(op="all_reduce", payload="1 MB"))
+    with pytest.raises(ar.InputError, match="the workload is a SingleCollective; expected a Transformer"):
+        ar.plot.pipeline(run.result, other)
+
+
+def test_more_than_most_marks_are_joined(monkeypatch):
+    monkeypatch.setattr("astrarium.report.plot.plots.pipeline.MOST", 8)
+    monkeypatch.setattr("astrarium.report.plot.plots.critical_path.MOST", 5)
+    run, whole = _run(), _plots()
+    for name, plot in (("pipeline", ar.plot.pipeline(run.result, run.design)),
+                       ("critical_path", ar.plot.critical_path(run.result))):
+        assert re.search("are drawn as one", plot.sentence)
+        few, every = (sum(end - start for start, end in zip(each.layers[0].columns["x"].values,
+                                                            each.layers[0].columns["x2"].values))
+                      for each in (plot, whole[name]))
+        assert few == pytest.approx(every)      # no time is lost
+
+
+def test_files(tmp_path):
+    plot = _plots()["breakdown"]
+    plot.save(str(tmp_path / "a.svg"))
+    assert ElementTree.parse(tmp_path / "a.svg").getroot().find("{*}style").text == plot_style()
+    plot.save(str(tmp_path / "a.json"))
+    assert json.loads((tmp_path / "a.json").read_text())["title"]["text"] == plot.title
+    with pytest.raises(ar.InputError, match=r"ends in '.gif'; expected NAME.svg, NAME.png"):
+        plot.save(str(tmp_path / "a.gif"))
+    assert "<figcaption>" in plot._repr_html_()
+
+
+def test_names_that_look_like_markup_stay_text():
+    evil = "<script>alert(1)</script>\"'&"
+    plot = Plot(evil, evil, (Layer("bar", {"y": Column("", [evil]), "colour": Column(evil, [evil]),
+                                           "x": Column("", [0.0], "time"), "x2": Column("", [1.0], "time")}),),
+                Axis(evil, "time"), Axis(order=(evil,)), {evil: "#000", "b": "#111"})
+    assert "<script" not in svg_file(plot)
+    ElementTree.fromstring(svg(plot))
+
+
+@pytest.mark.parametrize(("value", "quantity", "text"), [
+    (312_412_345.678, "time", "312.4 ms (312,412,345.678 ns)"), (5.5e7, "money", "55 M$ (55,000,000 $)"),
+    (0.25, "share", "25 %"), (12.0, "count", "12"), (2.5e9, "bytes", "2.5 GB (2,500,000,000 B)"), ("a", "", "a"),
+    (float("nan"), "time", "none")])
+def test_hover_texts_are_exact(value, quantity, text):
+    assert exact(value, quantity) == text
+
+
+def test_ticks():
+    assert ticks(0, 8.7e9, log=False, base=1e9) == [0.0, 2e9, 4e9, 6e9, 8e9]
+    assert ticks(1, 1000, log=True, most=12) == [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    assert ticks(1, 1e9, log=True, most=5) == [1.0, 100.0, 1e4, 1e6, 1e8]
+
+
+def test_every_role_is_a_variable():
+    text = plot_style()
+    assert all(text.count(f"--plot-{role}:") == 3 for role in ROLES)
+
+
+def test_vega_lite_compiles():
+    converter = pytest.importorskip("vl_convert")
+    for plot in _plots().values():
+        assert converter.vegalite_to_vega(vega(plot, 400))["marks"]
+
+
+def test_the_picture_needs_the_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
+    with pytest.raises(ar.InputError, match=r"a PNG needs vl-convert; expected .*pages"):
+        _plots()["breakdown"].save(str(tmp_path / "a.png"))
+    assert not list(Path(tmp_path).iterdir())

@@ -1,0 +1,144 @@
+"""Views give what the command line gives."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from tests.commands import Run
+from tests.web.workbench import DESIGN, Server, Visitor
+
+from astrarium.config import loads, replace_all
+from astrarium.config.yamlfile import scalar
+from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.service.web.answers.axes import followed
+from astrarium.service.web.answers.knobs import knobs_of
+from astrarium.service.web.asks import sets_of
+
+
+def test_an_answer_is_that_of_the_command_it_names(server: Server, visitor: Visitor, run: Run,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    query = [("design", "small.yaml"), ("client", "a"), ("set", "workload.tp=4"),
+             ("set", "network.dims[0].latency=20 us")]
+    found = visitor.get("/api/answer", query).json
+    assert found["also"] == {"workload.dp": "2"}        # eight NPUs in all
+    words = shlex.split(found["command"])
+    monkeypatch.chdir(server.folder)
+    said = json.loads(run(*words[1:], "--json").out)
+    assert found["makespan_ps"] == round(1000 * said["summary"]["makespan_ns"])
+    assert "change worse" in found["html"]      # beside the design as it is
+
+
+def test_the_table_of_all_figures_is_the_printed_one(server: Server, visitor: Visitor, run: Run,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    html = visitor.get("/api/details", [("design", "small.yaml"), ("client", "a")]).json["html"]
+    monkeypatch.chdir(server.folder)
+    printed = run("run", "small.yaml").out
+    cells = re.findall(r"<td[^>]*>([^<]+)</td>", html)
+    assert len(cells) > 20
+    assert all(cell.strip().replace("&#x27;", "'") in printed for cell in cells)
+
+
+def test_two_designs_are_split_by_knob(visitor: Visitor) -> None:
+    query = [("a", "small.yaml"), ("b", "small.yaml"), ("client", "a"), ("with", "network.dims[0].bandwidth=50 GB/s")]
+    found = visitor.get("/api/compare", query).json
+    assert "network.dims[*].bandwidth" in found["html"]
+    assert found["command"] == "astrarium explain small.yaml small.yaml --set 'network.dims[0].bandwidth=50 GB/s'"
+
+
+def test_a_refusal_is_an_answer_with_the_models_sentence(visitor: Visitor) -> None:
+    answer = visitor.get("/api/answer", [("design", "small.yaml"), ("client", "a"), ("set", "workload.tp=5")])
+    assert answer.status == 200
+    assert "does not divide" in answer.json["error"]
+    answer = visitor.get("/api/answer", [("design", "small.yaml"), ("client", "a"),
+                                         ("set", "network.library=/tmp/x.so")])
+    assert "is no knob" in answer.json["error"]
+
+
+@pytest.mark.parametrize("path", ["/", "/files", "/jobs", "/compare", "/design/small.yaml", "/file/space.yaml",
+                                  "/compare?a=small.yaml&b=small.yaml&set=workload.tp%3D4"])
+def test_every_view_is_whole_and_loads_its_own_script_only(visitor: Visitor, path: str) -> None:
+    answer = visitor.get(path)
+    assert answer.status == 200
+    assert answer.text.rstrip().endswith("</html>")
+    assert re.findall(r"<script[^>]*>", answer.text) == ['<script src="/static/workbench.js" defer>']
+    assert not re.search(r"\son[a-z]+=", answer.text)      # no handler in the page: its policy forbids them
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+
+
+def test_a_wrong_name_is_refused_on_the_page(visitor: Visitor) -> None:
+    for path in ("/design/none.yaml", "/design/<b>.yaml", "/job/none", "/file/none", "/raw/none", "/static/none"):
+        answer = visitor.get(path)
+        assert answer.status in (404, 422), path
+        assert "<b>" not in answer.text
+
+
+def test_a_design_with_changes_is_saved_as_a_file(server: Server, visitor: Visitor) -> None:
+    answer = visitor.post("/api/designs", {"design": "small.yaml", "name": "saved.yaml", "sets": ["workload.tp=4"]})
+    assert answer.status == 201, answer.text
+    saved = loads(Design, (server.folder / "saved.yaml").read_text())
+    assert saved == replace_all(loads(Design, DESIGN), {"workload.tp": 4, "workload.dp": 2})
+    assert visitor.get(answer.json["link"]).status == 200
+
+
+@pytest.mark.parametrize(("name", "data", "kind"), [
+    ("mine.yaml", DESIGN, "design"), ("mine.space.yaml", "base: small.yaml\nchoices: {}\n", "space"),
+    ("config.json", '{"model_type": "llama", "hidden_size": 8}', "model"),
+    ("job.sh", "torchrun pretrain_gpt.py", "launch"),
+    ("serve.yaml", "requests: {source: poisson}\n", "serving"), ("nccl.log", "NCCL INFO", "log")])
+def test_a_dropped_file_is_recognised_by_its_content(visitor: Visitor, name: str, data: str, kind: str) -> None:
+    answer = visitor.drop(name, data.encode())
+    assert (answer.status, answer.json["kind"]) == (201, kind), answer.text
+    assert visitor.get(answer.json["link"]).status == 200
+    assert visitor.drop(name, b"other").status == 422       # a file is never overwritten
+
+
+def test_knobs_offer_the_present_value_and_only_what_the_design_takes() -> None:
+    design = loads(Design, DESIGN)
+    knobs = knobs_of(design)
+    assert len(knobs) > 60
+    refused, units = 0, False
+    for knob in knobs:
+        assert knob.kind == "text" or knob.values[knob.at] == knob.value
+        for value in knob.values[::3]:
+            try:
+                replace_all(design, {knob.path: scalar(value), **followed(design, {knob.path: value})})
+            except InputError as error:
+                refused += 1
+                units = units or "unit" in error.message
+    assert not units        # every value is written as the field takes it
+    assert refused < sum(len(knob.values[::3]) for knob in knobs) / 2
+
+
+def test_the_data_parallel_axis_follows() -> None:
+    design = loads(Design, DESIGN)
+    assert followed(design, {"workload.tp": "4"}) == {"workload.dp": "2"}
+    assert followed(design, {"workload.tp": "4", "workload.pp": "2"}) == {"workload.dp": "1"}
+    assert followed(design, {"network.dims[0].npus": "16"}) == {"workload.dp": "8"}
+    assert followed(design, {"workload.tp": "3"}) == {}     # no whole number of replicas
+    assert followed(design, {"workload.tp": "4", "workload.dp": "1"}) == {}     # given
+    assert followed(design, {"network.dims[0].latency": "2 us"}) == {}
+
+
+def test_changes_are_pairs_once() -> None:
+    assert sets_of(["a=b=c", "d="]) == {"a": "b=c", "d": ""}
+    for wrong in (["a"], ["=b"], ["a=1", "a=2"], ["a=" + "x" * 300]):
+        with pytest.raises(InputError):
+            sets_of(wrong)
+
+
+def test_what_a_design_names_is_not_run(visitor: Visitor, tmp_path: Path) -> None:
+    outside = tmp_path / "secret.0.et"
+    outside.write_bytes(b"secret")
+    dims = "dims: [{shape: switch, npus: 8, bandwidth: 1 GB/s, latency: 1 us}]"
+    for name, line in (("lib", f"{{backend: library, library: /lib/x86_64-linux-gnu/libc.so.6, {dims}}}"),
+                       ("ns3", f"{{backend: ns3, ns3: {{program: /bin/true}}, {dims}}}"), ("out", "")):
+        text = re.sub(r"network:\n(  .*\n)+", f"network: {line}\n", DESIGN) if line else \
+            re.sub(r"workload: .*", f"workload: {{source: trace, path: {outside}}}", DESIGN)
+        assert visitor.drop(f"{name}.yaml", text.encode()).status == 201
+        found = visitor.get("/api/answer", [("design", f"{name}.yaml"), ("client", "a")]).json
+        assert re.search("not loaded here|none is started|outside the folder", found["error"]), (name, found)
