@@ -59,7 +59,7 @@ def test_the_dear_model_decides_and_a_study_goes_on(tmp_path: Path) -> None:
                    fidelity=["closed_form", "contention"])
     assert [(each.point, each.verdict.values) for each in load_study(part).trials()] == [
         (each.point, each.verdict.values) for each in trials]
-    assert again.fidelity == whole.fidelity == (stored(str(part), "closed_form", trials),)
+    assert again.fidelity == whole.fidelity == (stored(str(part), "closed_form", trials, len(whole.plan.starts)),)
     with pytest.raises(InputError, match="holds a study with another fidelity"):
         search(space, "runtime_x_bandwidth", agent="random", trials=18, study=part)
     write_bundle(load_study(file), str(tmp_path / "whole.zip"))
@@ -116,7 +116,8 @@ def test_rank_correlation() -> None:
 
 @pytest.mark.parametrize(("low", "high", "verdict"), [(0.6, 0.9, "high"), (-0.1, 0.3, "low"), (0.2, 0.9, "undecided")])
 def test_a_verdict_has_an_interval(low: float, high: float, verdict: str) -> None:
-    assert Correlation("closed_form", 20, (low + high) / 2, low, high).verdict == verdict
+    assert Correlation("closed_form", 20, 11, (low + high) / 2, low, high).verdict == verdict
+    assert Correlation("closed_form", 12, 11, (low + high) / 2, low, high).verdict == "undecided"
 
 
 def test_file_and_command(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

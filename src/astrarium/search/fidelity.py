@@ -40,7 +40,7 @@ PROMOTED = 10       # its best designs, with which the dear search starts
 PROBED = 16         # random designs that tell whether a model sees the objective at all
 COMPARED = 200      # designs of the dear search that are evaluated in the cheaper model, at most
 LOW = 0.5           # rank correlation below which a promotion is not trusted
-FEW = 5             # designs from which on there is a correlation
+FEW = 5             # designs from which on there is a correlation, and designs beyond the starts for a verdict
 LADDER = ("closed_form", "contention", "fluid", "packets", "ns3")      # the cheapest first: docs/guides/ladder.md
 _TABLE = "CREATE TABLE IF NOT EXISTS cheaper (design BLOB PRIMARY KEY, value REAL) WITHOUT ROWID"
 
@@ -69,25 +69,28 @@ class Cheaper(Struct, frozen=True):
 
 class Correlation(Struct, frozen=True):
     """Spearman's rank correlation of `model` with the model of a search, over its feasible `designs`, and its 95 %
-    interval; None for fewer than FEW designs, or equal values."""
+    interval; None for fewer than FEW designs, or equal values. `starts` of the designs were promoted, and are alike:
+    over them alone the correlation says little."""
 
     model: str
     designs: int
+    starts: int
     value: float | None
     low: float | None
     high: float | None
 
     @property
     def verdict(self) -> str:
-        """Whether the promotion is to be trusted: high, low, undecided or unknown."""
-        if self.value is None or self.low is None or self.high is None:
-            return "unknown"
+        """Whether the promotion is to be trusted: high, low or undecided."""
+        if self.low is None or self.high is None or self.designs - self.starts < FEW:
+            return "undecided"
         return "low" if self.high < LOW else "undecided" if self.low < LOW else "high"
 
     def __str__(self) -> str:
         """A line of a table."""
         found = "" if self.value is None else f" {self.value:.2f} (95 %: {self.low:.2f} to {self.high:.2f})"
-        return f"{self.model}: rank correlation{found} over {self.designs} designs, {self.verdict}"
+        return (f"{self.model}: rank correlation{found} over {self.designs} designs, {self.starts} of them starts: "
+                f"{self.verdict}")
 
 
 def on_model(space: Space, model: str) -> Space:
@@ -174,7 +177,7 @@ def _designs(space: Space, points: Sequence[Any]) -> Iterator[Any]:
             yield space.design(point)
 
 
-def promoted(first: Cheaper, best: Sequence[Trial], problem: str) -> list[Mapping[str, Any]]:
+def promoted(first: Cheaper, best: Sequence[Trial], problem: str) -> Sequence[Mapping[str, Any]]:
     """Knob -> value of the designs that go to the dear search, the best first. `best`: the best trials of the cheaper
     one; `problem`: why it has none. Raises InputError if there are none."""
     if not best:
@@ -188,24 +191,26 @@ def notes_of(first: Cheaper, notes: Sequence[str], found: Correlation) -> Iterat
     if first.unseen:
         yield (f"{first.model} does not read {', '.join(first.unseen)}: its designs have the base's values, and the "
                "search in the dear model alone chooses others")
-    if found.value is not None and found.high is not None and found.high < LOW:
+    if found.verdict == "low":
         yield (f"{first.model} ranks these designs unlike the dear model (Spearman's correlation {found.value:.2f}): "
                "search without it, or with a model between the two")
 
 
-def compared(space: Space, goal: Goal, model: str, trials: Iterable[Trial], file: str | None,
-             limits: Limits = NO_LIMITS) -> Correlation:
+def compared(space: Space, goal: Goal, model: str, trials: Iterable[Trial], starts: int,
+             study: str | os.PathLike[str] | None, limits: Limits = NO_LIMITS) -> Correlation:
     """Evaluate the distinct feasible designs of a search in a cheaper model, at most COMPARED, and correlate.
 
     Args:
         space: The space of the search.
         goal: Its goal.
         model: The cheaper model.
-        trials: Its trials.
-        file: Its study, which keeps the values of the cheaper model; None: none.
+        trials: Its trials; the first `starts` are its starts.
+        starts: See `trials`.
+        study: Its file, which keeps the values of the cheaper model; None: none.
         limits: Limits of a design.
     """
     good = list(itertools.islice((each for each in trials if each.same_as is None and each.verdict.feasible), COMPARED))
+    file = None if study is None else os.fspath(study)
     known = {} if file is None else _read(file)
     new = [each for each in good if each.design not in known]
     verdicts = Evaluator(on_model(space, model), goal, limits=limits).all([each.point for each in new])
@@ -215,13 +220,13 @@ def compared(space: Space, goal: Goal, model: str, trials: Iterable[Trial], file
         with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as data, data:
             data.execute(_TABLE)
             data.executemany("INSERT OR REPLACE INTO cheaper VALUES (?, ?)", list(fresh.items()))
-    return _of_pairs(model, good, {**known, **fresh})
+    return _of_pairs(model, good, starts, {**known, **fresh})
 
 
-def stored(file: str, model: str, trials: Iterable[Trial]) -> Correlation:
-    """The correlation of a stored study, from the values of the cheaper model that it keeps."""
+def stored(file: str, model: str, trials: Iterable[Trial], starts: int) -> Correlation:
+    """As `compared`, of a stored study, from the values of the cheaper model that it keeps."""
     good = (each for each in trials if each.same_as is None and each.verdict.feasible)
-    return _of_pairs(model, list(good), _read(file))
+    return _of_pairs(model, list(good), starts, _read(file))
 
 
 def _read(file: str) -> dict[bytes, float | None]:
@@ -233,11 +238,11 @@ def _read(file: str) -> dict[bytes, float | None]:
     return found
 
 
-def _of_pairs(model: str, trials: Sequence[Trial], values: Mapping[bytes, float | None]) -> Correlation:
-    pairs = [(value, trial.verdict.values[0]) for trial in trials
+def _of_pairs(model: str, trials: Sequence[Trial], starts: int, values: Mapping[bytes, float | None]) -> Correlation:
+    pairs = [(value, trial.verdict.values[0], trial.number < starts) for trial in trials
              if trial.verdict.values is not None and (value := values.get(trial.design)) is not None]
-    found = correlation([one for one, _ in pairs], [other for _, other in pairs])
-    return Correlation(model, len(pairs), *(found or (None, None, None)))
+    found = correlation([one for one, _, _ in pairs], [other for _, other, _ in pairs])
+    return Correlation(model, len(pairs), sum(each for _, _, each in pairs), *(found or (None, None, None)))
 
 
 def correlation(one: Sequence[float], other: Sequence[float]) -> tuple[float, float, float] | None:

@@ -35,9 +35,8 @@ from astrarium.search.starts import Start, starts_of
 from astrarium.search.store import MEMORY, Store
 from astrarium.search.studyfile import (
     Plan,
-    best_values,
     design_keys,
-    is_study,
+    known_designs,
     load_study,
     resume,
     stored_starts,
@@ -102,27 +101,24 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     """
     goal = goal_of(minimize, maximize, require, cases)
     named = chosen_agent(DEFAULT if agent is None else agent, options)
-    listed: Sequence[Any] = start if isinstance(start, Sequence) and not isinstance(start, str) else \
-        () if start is None else (start,)
-    files = [os.fspath(each) for each in listed if is_study(each)]
-    known = [each for given in listed for each in (best_values(os.fspath(given)) if is_study(given) else (given,))]
+    files, known = known_designs(start)
     first = cheaper(space, goal, fidelity)
     below = None if first is None else search(
         first.space, minimize, maximize=maximize, require=require, cases=cases, agent=agent, options=options,
         trials=TRIALS, seed=seed, start=start, jobs=jobs, processes=processes, ray=ray, study=first.file(study),
         limit=limit, cap=cap, fidelity=first.below, cache=cache, progress=progress)
-    if first is not None and below is not None:
-        known += promoted(first, below.top if len(goal.objectives) == 1 else below.front, below.problem)
+    best = () if first is None or below is None else promoted(
+        first, below.top if len(goal.objectives) == 1 else below.front, below.problem)
     made = Plan(space, goal, named, seed, cap=cap, fidelity=() if first is None else first.models)
-    starts = starts_of(made.space, known, base=start is None or bool(listed))
+    starts = starts_of(made.space, [*known, *best], base=start is None or bool(known))
     with Workers(made.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
                  cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
         points = starts.points if start is not None else stored_starts(store, starts.points)
         known_verdicts = {key: verdict for file in files for key, verdict in tried(load_study(file), made).items()}
         found = conduct(msgspec.structs.replace(made, starts=points), trials, store, workers, progress, known_verdicts)
         if first is not None and below is not None:
-            said = compared(made.space, goal, first.model, store.trials(),
-                            None if study is None else os.fspath(study), limits_of(limit))
+            said = compared(made.space, goal, first.model, store.trials(), len(points), study,
+                            limits_of(limit))
             found = msgspec.structs.replace(found, fidelity=(*below.fidelity, said),
                                             notes=(*found.notes, *notes_of(first, below.notes, said)))
     return msgspec.structs.replace(found, notes=(*starts.notes, *found.notes))

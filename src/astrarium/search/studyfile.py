@@ -7,7 +7,7 @@ import itertools
 import math
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -30,8 +30,8 @@ from astrarium.search.store import APPLICATION, Store, damaged, disk_error, read
 from astrarium.search.subject import subject_of
 from astrarium.search.trial import Top, Trial, Verdict
 
-__all__ = ["INPUTS", "Plan", "StoredStudy", "best_values", "design_keys", "is_study", "load_study", "refuse_others",
-           "resume", "stored_starts", "study_of", "tried"]
+__all__ = ["INPUTS", "Plan", "StoredStudy", "best_values", "design_keys", "is_study", "known_designs", "load_study",
+           "refuse_others", "resume", "stored_starts", "study_of", "tried"]
 
 FORMAT = "2"
 INPUTS = "inputs"       # the key of the record in a study file
@@ -236,6 +236,16 @@ def is_study(path: object) -> bool:
             return stream.read(len(DATABASE)) == DATABASE
     except OSError as error:
         raise InputError(os.fspath(path), f"cannot be read ({error.strerror or error})") from None
+
+
+def known_designs(start: Any) -> tuple[list[str], list[Any]]:
+    """The study files among the starts of a search (one, several or None), and their designs: of a study its ten
+    best. Raises InputError for a study without any."""
+    several = isinstance(start, Sequence) and not isinstance(start, str)
+    listed: Sequence[Any] = start if several else () if start is None else (start,)
+    files = [os.fspath(each) for each in listed if is_study(each)]
+    return files, [each for given in listed
+                   for each in (best_values(os.fspath(given)) if is_study(given) else (given,))]
 
 
 def best_values(path: str) -> list[dict[str, Any]]:

@@ -62,8 +62,8 @@ def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str,
 
 def fidelity_plain(found: Correlation) -> dict[str, Any]:
     """The rank correlation of a cheaper network model with that of a search, as plain data."""
-    return {"model": found.model, "designs": found.designs, "spearman": found.value, "low": found.low,
-            "high": found.high, "verdict": found.verdict}
+    return {"model": found.model, "designs": found.designs, "starts": found.starts, "spearman": found.value,
+            "low": found.low, "high": found.high, "verdict": found.verdict}
 
 
 def _trial(study: Study, trial: Trial) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
                                                     for design, memory in stored_memory(study.path).items()},
                      progress=None if progress is None else partial(progress, "designs with their memory"))),
         sobol, sobol_problem,
-        tuple((each.path, stored(each.path, each.plan.fidelity[-1], each.trials()))
+        tuple((each.path, stored(each.path, each.plan.fidelity[-1], each.trials(), len(each.plan.starts)))
               for each in studies if each.plan.fidelity))
 
 
