@@ -55,7 +55,7 @@ MODES = {
 
 VALUES = {
     "--catalog": "mine.toml", "--plugin": "my_plugins.py",
-    "--groups": "ranks.json", "--dependencies": "data", "--limit": "1", "--cap": "1",
+    "--groups": "ranks.json", "--dependencies": "data", "--limit": "1", "--cap": "1", "--fidelity": "closed_form",
     "--trace": "et/w.*.et", "--rank": "1", "--fold": "off", "--timeline": "made.json", "--timeline-ranks": "0",
     "--parquet": "made.tables", "--html": "made.html", "--page": "run", "--plot": "breakdown=made.svg",
     "--figure": "bandwidth",

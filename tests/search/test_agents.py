@@ -71,6 +71,17 @@ def test_replays_and_stays_within_constraints(agent: str) -> None:
             assert first[1] != best_after(agent_options(agent), problem, distinct, 4)[1]
 
 
+def test_bayesian_ends_with_the_last_design() -> None:
+    """More trials than designs, and more designs than its random start."""
+    space = Space(four_dims(), {"collective.chunks": [1, 2, 4, 8, 16],
+                                "network.dims[0].bandwidth": ["10 GB/s", "20 GB/s", "50 GB/s", "100 GB/s"]})
+    agent, seen = agent_options("bayesian").start(space, GOAL, 0), set[Point]()
+    while points := agent.ask(4):
+        seen.update(points)
+        agent.tell([Told(point, (float(sum(point)),)) for point in points])
+    assert len(seen) == space.count == 20
+
+
 def test_grid_sees_every_design_once() -> None:
     space = small_space()
     problem = Problem("all", space, lambda point: float(space.number(point)))

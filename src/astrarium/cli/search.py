@@ -53,6 +53,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--cap", metavar="K", type=float,
                         help="stop a design once its objective is sure to be worse than K times the best so far; "
                              "default: every design runs to its end")
+    parser.add_argument("--fidelity", metavar="MODEL", action="append", default=[],
+                        help="a cheaper network model (closed_form), in which a search of 100 trials comes first: its "
+                             "ten best designs start the search; may be repeated, the cheapest first")
     parser.add_argument("--cache", metavar="SIZE", help="bytes that a process caches of workloads, traces and "
                                                         f"collectives for later designs; default {CACHE}")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="designs evaluated at a time")
@@ -128,7 +131,7 @@ def _again(options: argparse.Namespace) -> int:
 def _nothing_but(options: argparse.Namespace, more: Sequence[str], beside: str) -> None:
     """InputError for a flag that says what a search is, and for those of `more`."""
     for name in ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "start", "study", "no_study",
-                 "limit", "cap", "cache", *more):
+                 "limit", "cap", "fidelity", "cache", *more):
         idle(f"--{name.replace('_', '-')}", getattr(options, name) not in (None, [], False), beside)
 
 
@@ -167,7 +170,7 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str
                        start=() if options.start == ["none"] else options.start or None,
                        jobs=options.jobs, processes=options.processes, ray=options.ray, study=study,
                        limit=options.limit or file.limit, cap=file.cap if options.cap is None else options.cap,
-                       cache=options.cache or CACHE, progress=told.show)
+                       fidelity=options.fidelity or file.fidelity, cache=options.cache or CACHE, progress=told.show)
     return found, study
 
 

@@ -11,7 +11,7 @@ from astrarium.config.spec import specs
 from astrarium.engine.media import find_medium
 from astrarium.network.packets import Packets
 
-__all__ = ["inactive"]
+__all__ = ["idle_fields", "inactive"]
 
 TAKEN: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "library": ("library",), "switching": ("contention", "packets"), "packets": ("packets",), "ns3": ("ns3",)})
@@ -19,13 +19,17 @@ TAKEN: Mapping[str, tuple[str, ...]] = MappingProxyType({
 WAYS = ("ecmp", "routes")       # of a fabric
 
 
+def idle_fields(name: str) -> list[str]:
+    """The fields of a network section that the back end of this name does not take."""
+    found = [field for field, takers in TAKEN.items() if name not in takers]
+    found += ["options"] * (find_medium(name) is not None or name == "ns3")
+    return [*found, *WAYS * (name == "closed_form")]
+
+
 def inactive(network: Config, name: str, packets: Packets) -> Iterator[str]:
     """Sentences about fields of a network section that a design sets and the back end of this name, or the transport of
     its section `packets`, does not take."""
-    medium = find_medium(name)
-    idle = [field for field, takers in TAKEN.items() if name not in takers]
-    idle += ["options"] * (medium is not None or name == "ns3")
-    idle += WAYS * (name == "closed_form")
+    idle = idle_fields(name)
     told = [spec.name for spec in specs(type(network))
             if spec.name in idle and not is_default(getattr(network, spec.name), spec)]
     if told:

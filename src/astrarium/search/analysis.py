@@ -17,10 +17,10 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.arrays import F64
-from astrarium.config import replace
 from astrarium.errors import InputError
 from astrarium.search.axes import Point
 from astrarium.search.evaluate import Evaluator
+from astrarium.search.fidelity import on_model
 from astrarium.search.space import Space
 from astrarium.search.studyfile import StoredStudy
 from astrarium.search.trial import Trial, Verdict
@@ -124,12 +124,7 @@ def _around(space: Space, trial: Trial) -> Iterator[tuple[str, Any, tuple[str, .
 def rechecked(study: StoredStudy, trials: Sequence[Trial], backend: str = "contention",
               progress: Told | None = None) -> list[Recheck]:
     """Simulate the designs of `trials` again with another network back end."""
-    space = study.plan.space
-    if space.base is None:
-        raise InputError("base", "is missing")
-    other = Space(replace(space.base, "network.backend", backend), space.choices, space.where, space.derived,
-                  space.variables)
-    judge = Evaluator(other, study.plan.goal)
+    judge = Evaluator(on_model(study.plan.space, backend), study.plan.goal)
     found = list[Recheck]()
     for trial in trials:
         if progress is not None:

@@ -28,7 +28,7 @@ __all__ = ["SEARCH_KEYS", "SPACE_KEYS", "SearchFile", "dump_space", "load_search
            "space_from", "texts"]
 
 SPACE_KEYS = ("base", "choices", "variables", "derived", "constraints")
-SEARCH_KEYS = ("minimize", "maximize", "require", "cases", "agent", "trials", "seed", "limit", "cap")
+SEARCH_KEYS = ("minimize", "maximize", "require", "cases", "agent", "trials", "seed", "limit", "cap", "fidelity")
 
 
 def load_space(path: str | os.PathLike[str]) -> Space:
@@ -147,13 +147,14 @@ class SearchFile(Struct, frozen=True):
     seed: int | None = None
     limit: Limits = NO_LIMITS
     cap: float | None = None
+    fidelity: tuple[str, ...] = ()
 
 
 def load_search(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> SearchFile:
     """Read a search file: the keys of a space file, and `minimize`, `maximize` (an expression, a list, or name:
     expression), `require`, `cases` (name: {weight, changes}), `agent` (a name, or {agent: name, option: value}),
-    `trials`, `seed`, `limit` ("10 s", "8 GB", or a list of both), `cap`. `changes` (path -> value) are of the base.
-    Raises InputError with the line."""
+    `trials`, `seed`, `limit` ("10 s", "8 GB", or a list of both), `cap`, `fidelity` (network models, the cheapest
+    first). `changes` (path -> value) are of the base. Raises InputError with the line."""
     name = os.fspath(path)
     document = parse_yaml(read_text(name), name)
     try:
@@ -165,7 +166,8 @@ def load_search(path: str | os.PathLike[str], changes: Mapping[str, object] = Ma
         return SearchFile(space, _measures("minimize", found), _measures("maximize", found),
                           texts("require", found.get("require")), cases, agent, options,
                           _whole("trials", found.get("trials"), 1), _whole("seed", found.get("seed"), 0),
-                          limits_of(texts("limit", found.get("limit"))), _cap(found.get("cap")))
+                          limits_of(texts("limit", found.get("limit"))), _cap(found.get("cap")),
+                          texts("fidelity", found.get("fidelity")))
     except InputError as error:
         raise located(error, document, name) from None
 

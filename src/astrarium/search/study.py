@@ -25,6 +25,7 @@ from astrarium.search.agents.base import (
     started,
 )
 from astrarium.search.axes import Point
+from astrarium.search.fidelity import TRIALS, Correlation, cheaper, compared, notes_of, promoted
 from astrarium.search.flight import Flight
 from astrarium.search.goal import Case, goal_of
 from astrarium.search.inputs import inputs_of
@@ -32,8 +33,16 @@ from astrarium.search.limits import Limits, limits_of
 from astrarium.search.space import Space
 from astrarium.search.starts import Start, starts_of
 from astrarium.search.store import MEMORY, Store
-from astrarium.search.studyfile import Plan, best_values, design_keys, is_study, load_study, resume, tried
-from astrarium.search.trial import Front, Top, Trial, Verdict
+from astrarium.search.studyfile import (
+    Plan,
+    design_keys,
+    known_designs,
+    load_study,
+    resume,
+    stored_starts,
+    tried,
+)
+from astrarium.search.trial import Front, Progress, Top, Trial, Verdict
 from astrarium.search.workers import Judges, Workers, cache_of
 
 __all__ = ["DEFAULT", "Progress", "Study", "cache_of", "chosen_agent", "conduct", "search"]
@@ -47,7 +56,7 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
            trials: int = 200, seed: int = 0, start: Start | Sequence[Start] | None = None,
            jobs: int = 1, processes: bool = False, ray: str | None = None,
            study: str | os.PathLike[str] | None = None, limit: str | Sequence[str] | Limits = (),
-           cap: float | None = None, cache: str | int = "512 MiB",
+           cap: float | None = None, fidelity: str | Sequence[str] = (), cache: str | int = "512 MiB",
            progress: Callable[[Progress], None] | None = None) -> Study:
     """Search a space for the best designs.
 
@@ -78,6 +87,8 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         cap: A design is stopped once its objective is sure to be worse than so many times the best of earlier batches
             (1 or more; one objective). It is a trial without values, of which the agent hears the bound. None: every
             design runs to its end.
+        fidelity: Cheaper network models, the cheapest first (`closed_form`). A search of 100 trials in each comes
+            first, and its ten best designs are starts. Values are those of the base's network model.
         cache: Memory for workloads, traces and collectives of earlier designs (text or bytes); results do not depend
             on it.
         progress: Called with the progress at least once per batch.
@@ -90,41 +101,27 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     """
     goal = goal_of(minimize, maximize, require, cases)
     named = chosen_agent(DEFAULT if agent is None else agent, options)
-    listed: Sequence[Any] = start if isinstance(start, Sequence) and not isinstance(start, str) else \
-        () if start is None else (start,)
-    files = [os.fspath(each) for each in listed if _names_study(each)]
-    known = [each for given in listed for each in (best_values(os.fspath(given)) if _names_study(given) else (given,))]
-    made = Plan(space, goal, named, seed, cap=cap)
-    starts = starts_of(made.space, known, base=start is None or bool(listed))
+    files, known = known_designs(start)
+    first = cheaper(space, goal, fidelity)
+    below = None if first is None else search(
+        first.space, minimize, maximize=maximize, require=require, cases=cases, agent=agent, options=options,
+        trials=TRIALS, seed=seed, start=start, jobs=jobs, processes=processes, ray=ray, study=first.file(study),
+        limit=limit, cap=cap, fidelity=first.below, cache=cache, progress=progress)
+    best = () if first is None or below is None else promoted(
+        first, below.top if len(goal.objectives) == 1 else below.front, below.problem)
+    made = Plan(space, goal, named, seed, cap=cap, fidelity=() if first is None else first.models)
+    starts = starts_of(made.space, [*known, *best], base=start is None or bool(known))
     with Workers(made.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
                  cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
-        points = starts.points if start is not None else _stored_starts(store, starts.points)
+        points = starts.points if start is not None else stored_starts(store, starts.points)
         known_verdicts = {key: verdict for file in files for key, verdict in tried(load_study(file), made).items()}
         found = conduct(msgspec.structs.replace(made, starts=points), trials, store, workers, progress, known_verdicts)
+        if first is not None and below is not None:
+            said = compared(made.space, goal, first.model, store.trials(), len(points), study,
+                            limits_of(limit))
+            found = msgspec.structs.replace(found, fidelity=(*below.fidelity, said),
+                                            notes=(*found.notes, *notes_of(first, below.notes, said)))
     return msgspec.structs.replace(found, notes=(*starts.notes, *found.notes))
-
-
-def _names_study(start: Any) -> bool:
-    return isinstance(start, (str, os.PathLike)) and is_study(os.fspath(start))
-
-
-def _stored_starts(store: Store, new: tuple[Point, ...]) -> tuple[Point, ...]:
-    """The starts of a study that goes on; those of a new one."""
-    known = store.meta()
-    if not known or not store.count:
-        return new
-    return tuple(tuple(point) for point in msgspec.json.decode(known.get("starts", "[]")))
-
-
-class Progress(Struct):
-    """The progress of a study: reported at its start, after every batch, and within a batch every `TICK` seconds."""
-
-    trials: int
-    planned: int
-    best: float | None
-    seconds: float
-    fresh: int      # trials of this run, without those that were stored before
-    refused: int = 0      # trials without values: a model refused the design, a requirement did, or a limit ended it
 
 
 class Study(Struct, frozen=True):
@@ -150,6 +147,7 @@ class Study(Struct, frozen=True):
     top: tuple[Trial, ...] = ()
     refused: int = 0
     first: Trial | None = None      # of the starts
+    fidelity: tuple[Correlation, ...] = ()      # of the cheaper network models, the cheapest first
 
     @property
     def base(self) -> Trial | None:

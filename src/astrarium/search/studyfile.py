@@ -7,7 +7,7 @@ import itertools
 import math
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -30,8 +30,8 @@ from astrarium.search.store import APPLICATION, Store, damaged, disk_error, read
 from astrarium.search.subject import subject_of
 from astrarium.search.trial import Top, Trial, Verdict
 
-__all__ = ["INPUTS", "Plan", "StoredStudy", "best_values", "design_keys", "is_study", "load_study", "refuse_others",
-           "resume", "study_of", "tried"]
+__all__ = ["INPUTS", "Plan", "StoredStudy", "best_values", "design_keys", "is_study", "known_designs", "load_study",
+           "refuse_others", "resume", "stored_starts", "study_of", "tried"]
 
 FORMAT = "2"
 INPUTS = "inputs"       # the key of the record in a study file
@@ -49,6 +49,7 @@ class Plan(Struct, frozen=True):
     seed: int = 0
     starts: tuple[Point, ...] = ()
     cap: float | None = None
+    fidelity: tuple[str, ...] = ()      # cheaper network models, whose best designs are among the starts
 
     def __post_init__(self) -> None:
         if self.cap is not None:
@@ -77,7 +78,8 @@ class Plan(Struct, frozen=True):
                 "requirements": text(self.goal.requirements), "cases": text(cases),
                 "agent": text(to_plain(self.agent, defaults=True)), "seed": str(self.seed),
                 **({"starts": text(self.starts)} if self.starts else {}),
-                **({} if self.cap is None else {"cap": text(self.cap)})}
+                **({} if self.cap is None else {"cap": text(self.cap)}),
+                **({"fidelity": text(self.fidelity)} if self.fidelity else {})}
 
 
 def _check_cap(cap: float, space: Space, goal: Goal) -> None:
@@ -107,7 +109,7 @@ def resume(store: Store, described: Mapping[str, str], inputs: Inputs) -> None:
     if INPUTS not in known:
         raise InputError(store.path, "was made by an Astrarium that recorded neither versions nor files, so that its "
                          "trials may be of other inputs", expected=new)
-    for key in dict.fromkeys((*described, "starts", "cap")):
+    for key in dict.fromkeys((*described, "starts", "cap", "fidelity")):
         value = described.get(key, "")
         if known.get(key, "") != value:
             which = "other" if key.endswith("s") else "another"
@@ -217,13 +219,33 @@ def load_study(path: str | os.PathLike[str]) -> StoredStudy:
         raise InputError(name, f"is a study that cannot be read ({type(error).__name__}: {error})") from None
 
 
-def is_study(path: str) -> bool:
-    """Whether a file is a study. Raises InputError if it cannot be read."""
+def stored_starts(store: Store, new: tuple[Point, ...]) -> tuple[Point, ...]:
+    """The starts of a study that goes on; those of a new one."""
+    known = store.meta()
+    if not known or not store.count:
+        return new
+    return tuple(tuple(point) for point in msgspec.json.decode(known.get("starts", "[]")))
+
+
+def is_study(path: object) -> bool:
+    """Whether a file is a study; False for a value that is not a path. Raises InputError if it cannot be read."""
+    if not isinstance(path, (str, os.PathLike)):
+        return False
     try:
         with open(path, "rb") as stream:
             return stream.read(len(DATABASE)) == DATABASE
     except OSError as error:
-        raise InputError(path, f"cannot be read ({error.strerror or error})") from None
+        raise InputError(os.fspath(path), f"cannot be read ({error.strerror or error})") from None
+
+
+def known_designs(start: Any) -> tuple[list[str], list[Any]]:
+    """The study files among the starts of a search (one, several or None), and their designs: of a study its ten
+    best. Raises InputError for a study without any."""
+    several = isinstance(start, Sequence) and not isinstance(start, str)
+    listed: Sequence[Any] = start if several else () if start is None else (start,)
+    files = [os.fspath(each) for each in listed if is_study(each)]
+    return files, [each for given in listed
+                   for each in (best_values(os.fspath(given)) if is_study(given) else (given,))]
 
 
 def best_values(path: str) -> list[dict[str, Any]]:
@@ -281,7 +303,8 @@ def study_of(name: str, meta: Mapping[str, Any], folder: str = "") -> StoredStud
     agent = cast(AgentOptions, decode(Options, meta["agent"]))
     functions = any(callable(each.measure) for each in objectives)
     starts = tuple(tuple(point) for point in meta.get("starts", ()))
-    plan = Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"]), starts, meta.get("cap"))
+    plan = Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"]), starts, meta.get("cap"),
+                tuple(meta.get("fidelity", ())))
     return StoredStudy(name, plan, functions, meta.get(INPUTS))
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from astrarium.search.axes import Point
 from astrarium.search.limits import STOPPED
 
-__all__ = ["BEYOND", "Front", "Top", "Trial", "Verdict"]
+__all__ = ["BEYOND", "Front", "Progress", "Top", "Trial", "Verdict"]
 
 BEST = 10
 BEYOND = "beyond the cap"      # how the reasons of trials begin that were stopped as their objective cannot be good
@@ -54,6 +54,17 @@ class Trial(Struct, frozen=True):
     design: bytes
     same_as: int | None
     verdict: Verdict
+
+
+class Progress(Struct):
+    """The progress of a study: reported at its start, after every batch, and within a batch every second."""
+
+    trials: int
+    planned: int
+    best: float | None
+    seconds: float
+    fresh: int      # trials of this run, without those that were stored before
+    refused: int = 0      # trials without values: a model refused the design, a requirement did, or a limit ended it
 
 
 class Top:

@@ -17,6 +17,7 @@ from astrarium.report.tables.table import Table
 from astrarium.search import Goal, Space, Study, Trial
 from astrarium.search.analysis import value_of
 from astrarium.search.best import Ranked, differing, ranked, store_memory, stored_memory
+from astrarium.search.fidelity import Correlation
 from astrarium.search.sobol import Index, Sobol
 from astrarium.units import Quantity, format_bytes, format_time
 
@@ -45,6 +46,8 @@ def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str,
         "nominal_points": space.nominal, "exhausted": study.exhausted,
         "network_model": None if base is None else base.network.backend, "notes": list(study.notes),
         **({"problem": study.problem} if study.best is None else {})}
+    if study.fidelity:
+        found["fidelity"] = [fidelity_plain(each) for each in study.fidelity]
     if study.proof is not None:
         finite = math.isfinite(study.proof.bound)
         found |= {"bound": study.proof.bound if finite else None, "gap": study.proof.gap if finite else None,
@@ -56,6 +59,12 @@ def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str,
     found["ten_best"] = [_trial(study, each.trial) | _extras(each) | within.plain(place)
                          for place, each in enumerate(ten)]
     return found
+
+
+def fidelity_plain(found: Correlation) -> dict[str, Any]:
+    """The rank correlation of a cheaper network model with that of a search, as plain data."""
+    return {"model": found.model, "designs": found.designs, "starts": found.starts, "spearman": found.value,
+            "low": found.low, "high": found.high, "verdict": found.verdict}
 
 
 def _trial(study: Study, trial: Trial) -> dict[str, Any]:
@@ -199,6 +208,7 @@ def _course(study: Study) -> list[tuple[str, str]]:
     base = space.base
     if base is not None:
         rows.append(("network model", base.network.backend))
+    rows += [("fidelity", str(each)) for each in study.fidelity]
     return rows
 
 
@@ -209,6 +219,9 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
              "" if each.best is None else shown(first, each.best)) for each in report.summaries]
     yield Table(f"studies ({space.count:,} feasible designs, network model {report.network_model})", "<<>>>>>", rows,
                 ["study", "agent", "seed", "trials", "distinct", "infeasible", f"best {first}"])
+    if report.fidelity:
+        yield Table("cheaper network models in which searches began", "<<",
+                    [(path, str(each)) for path, each in report.fidelity])
     if report.best:
         yield _best_table(report, first)
         yield from best_table(report.ranked, space, report.goal)
@@ -280,6 +293,7 @@ def report_plain(report: StudyReport) -> dict[str, Any]:
             "best": best, "front": [list(trial.verdict.values or ()) for trial in report.front],
             "proxy": None if model is None else {"r2": model.r2, "relative_error": model.relative_error},
             "importances": dict(report.importances),
+            "fidelity": [{"study": path, **fidelity_plain(each)} for path, each in report.fidelity],
             "sobol": None if report.sobol is None else msgspec.to_builtins(report.sobol),
             "sensitivities": [{"knob": each.knob, "value": _value(each.value), "also_moved": list(each.moved),
                                "objective": None if each.verdict.values is None else each.verdict.values[0]}

@@ -26,6 +26,7 @@ from astrarium.search.analysis import (
     value_of,
 )
 from astrarium.search.best import Ranked, ranked, stored_memory
+from astrarium.search.fidelity import Correlation, stored
 from astrarium.search.inputs import of_values
 from astrarium.search.sobol import Sobol, sampled, sobol_indices
 from astrarium.search.studyfile import StoredStudy, refuse_others
@@ -67,6 +68,7 @@ class StudyReport(Struct, frozen=True, dict=True):
     ranked: tuple[Ranked, ...]
     sobol: Sobol | None
     sobol_problem: str
+    fidelity: tuple[tuple[str, Correlation], ...] = ()      # study, and what a cheaper network model was worth to it
 
     @property
     def space(self) -> Space:
@@ -119,7 +121,9 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
                      simulate=bool(run), memory_of={design: memory for study in studies
                                                     for design, memory in stored_memory(study.path).items()},
                      progress=None if progress is None else partial(progress, "designs with their memory"))),
-        sobol, sobol_problem)
+        sobol, sobol_problem,
+        tuple((each.path, stored(each.path, each.plan.fidelity[-1], each.trials(), len(each.plan.starts)))
+              for each in studies if each.plan.fidelity))
 
 
 def _comparable(studies: Sequence[StoredStudy]) -> None:

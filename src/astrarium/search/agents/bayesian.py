@@ -183,7 +183,7 @@ class _Bayesian:
         if not self.space.continua:
             count = min(count, self.space.count - tried)
         found: list[Point] = []
-        if tried >= self.options.startup and self.trials.known:
+        if tried >= self.options.startup and self.trials.known and count > 0:
             self.trials.aim([-math.log(1.0 - self.rng.random()) for _ in self.trials.signs])
             found = self._candidates().choose(count, list(self.open))
         found += self._new(count - len(found), {*found, *self.open})
@@ -247,6 +247,8 @@ class _Pool:
         """New points to try together: each is chosen as if the earlier ones and those that run had their predicted
         values."""
         top = [*running, *(point for point in self.best(SHORT + len(running)) if point not in running)]
+        if not top:
+            return []
         predicted, least, chosen = self._predicted(top), self.least, list[int]()
         while len(chosen) < min(count + len(running), len(top)):
             place = len(chosen)
