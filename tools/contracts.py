@@ -34,6 +34,8 @@ LONGEST = {"search": 8}                 # room -> modules in a chain of imports 
 CIRCLES = {                             # that may be, and why
     frozenset({"astrarium.workload.model.base", "astrarium.workload.model.hugging_face"}):
         "text stands for a Model, also the name of a config.json, whose reader makes a Model",
+    frozenset(f"astrarium.report.plot.{name}" for name in ("frame", "plot", "save", "svg", "svg_marks", "vega")):
+        "a Plot saves and shows itself, with the renderers, which read Plots",
 }
 
 

@@ -130,7 +130,8 @@ TERMS = {
     "node": "A step of a trace: a compute, memory, send, receive or collective operation.",
     "npu": "A processor: GPU, TPU or other accelerator. It has a place in the network.",
     "objective": "The figure, or the product of figures, that a search makes small or large.",
-    "overhead": "Time or memory that software adds: launches (compute.launch_gap), libraries' memory (workload.overhead), "
+    "overhead": "Time or memory that software adds: launches (compute.launch_gap), "
+                "libraries' memory (workload.overhead), "
                 "the allocator's (plan --reserve), a serving engine's steps (policy.overhead of a serving file).",
     "payload": "The bytes of a collective that one rank has before or after it (nccl-tests' S).",
     "phase": "The part of a chunk's way through a collective that is done in one dim.",
@@ -145,7 +146,8 @@ TERMS = {
     "space": "A design with knobs, their values and constraints: what a search draws from.",
     "stack": "The software of a training job (nemo, megatron-lm, fsdp): settings that were fitted to measured steps.",
     "stage": "The layers that one rank of a pipeline has.",
-    "stream": "A queue of communication of an NPU; collectives of one stream do not overlap. system.comm_streams: how many.",
+    "stream": "A queue of communication of an NPU; collectives of one stream do not overlap. "
+              "system.comm_streams: how many.",
     "study": "A search with all its trials, on disk.",
     "tier": "A memory behind an NPU's local one: its host's, CXL, a pool.",
     "topology": "All dims of a network together.",

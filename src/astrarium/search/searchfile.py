@@ -18,7 +18,7 @@ from astrarium.config.whole import write_whole
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
-from astrarium.search.agents.base import split_name
+from astrarium.search.agents.names import split_name
 from astrarium.search.goal import Case
 from astrarium.search.limits import NO_LIMITS, Limits, limits_of
 from astrarium.search.space import Space, space_plain

@@ -16,6 +16,7 @@ from astrarium.config.spec import Variants
 from astrarium.engine.plugins.given import checked
 from astrarium.errors import AstrariumError, InputError, PluginError, install_line
 from astrarium.registry import Kind
+from astrarium.search.agents.names import split_name
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -23,7 +24,7 @@ from astrarium.search.trial import Verdict
 
 __all__ = ["Agent", "AgentOptions", "Batch", "Closing", "Hearing", "InFlight", "Merit", "Merits", "Options",
            "PluginAgent", "Proof", "Prover", "Scale", "Scaled", "Told", "Values", "agent_options", "chosen_agent",
-           "needed", "one_objective", "split_name", "started"]
+           "needed", "one_objective", "started"]
 
 Values = tuple[float, ...]
 """The value of a point per objective, less is better; infinity for an infeasible point."""
@@ -117,12 +118,6 @@ def agent_options(name: str, options: Mapping[str, Any] | None = None) -> AgentO
     name, colon, text = split_name(name)
     own = {name: text} if colon else {}
     return cast(AgentOptions, decode(Options, {"agent": name, **own, **(options or {})}))
-
-
-def split_name(name: str) -> tuple[str, str, str]:
-    """NAME:TEXT at its colon; a URL of https is one of the agent `http`."""
-    kind, colon, text = name.partition(":")
-    return ("http", colon, f"https:{text}") if kind == "https" else (kind, colon, text)
 
 
 def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:
