@@ -123,5 +123,5 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.build-tools
 
 $(VENV)/.test $(VENV)/.exam $(VENV)/.dev $(VENV)/.docs $(VENV)/.browser: $(VENV)/.%: pyproject.toml .ci/constraints.txt | $(VENV)/.installed
 	$(PIP) 'astrarium[$*]'
-	@[ $* != browser ] || $(BIN)/python -c 'import shutil, sys; sys.exit(not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))' || $(BIN)/playwright install --with-deps chromium
+	@[ $* != browser ] || tools/chromium.sh $(BIN)
 	@touch $@
