@@ -178,7 +178,7 @@ def test_what_a_line_of_progress_says() -> None:
 
 def test_progress_within_a_batch(space: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a batch of all trials there is progress before its end, whenever a second has passed."""
-    monkeypatch.setattr(sys.modules[Progress.__module__], "TICK", 0.0)
+    monkeypatch.setattr(sys.modules[ar.search.__module__], "TICK", 0.0)
     told: list[Progress] = []
     found = ar.search(load_search(space).space, "makespan", agent="random", options={"batch": 40}, trials=40,
                       progress=told.append)

@@ -273,7 +273,7 @@ def test_the_page(run: Run, root: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert said.code == 0, said.err
     text = shown.read_text()
     checked(text)
-    assert text.count("<svg") == 6 + 24 + 1
+    assert text.count("<svg") == 8
     assert text.count("request ") >= 24
     assert "99 %" in text
 
