@@ -51,7 +51,7 @@ class Caches:
         return self._designs[key]
 
     def changed(self, name: str, sets: Mapping[str, str]) -> Changed:
-        """The design in a file with changes (path -> text). Raises InputError for a path that is no knob of it."""
+        """The design of a file with `sets` (path of a knob -> value as text). Raises InputError for another path."""
         from astrarium.service.web.answers.knobs import knobs_of
 
         base = self.base(name)

@@ -1,4 +1,4 @@
-"""Files: a list, and one that is no design."""
+"""Views of files: the list of the folder, and a file that is not a design (trace, study, log, launch script)."""
 
 from __future__ import annotations
 
