@@ -82,6 +82,15 @@ def test_a_locked_file_stops_a_study_that_goes_on_later(flown: Path, tmp_path: P
     assert rows(path) == rows(flown)
 
 
+def test_a_study_of_another_version_is_named_so(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    study(path, 4)
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("ALTER TABLE trial DROP COLUMN bound")
+    with pytest.raises(InputError, match="s: is a study of another version of Astrarium"):
+        list(load_study(path).trials())
+
+
 def test_a_study_in_flight_has_one_writer(tmp_path: Path) -> None:
     path = tmp_path / "s"
     study(path, 24, flight=4)

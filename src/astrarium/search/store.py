@@ -306,6 +306,8 @@ def disk_error(path: str, error: Exception) -> InputError:
                           "trial that can be read, and runs the others again")
     if "full" in str(error):
         return InputError(path, f"cannot be written ({error})", expected=f"more space, then {AGAIN}")
+    if "no such column" in str(error):
+        return InputError(path, "is a study of another version of Astrarium", expected="the version that wrote it")
     if "locked" in str(error):
         return InputError(path, "another program has locked this file", expected=f"that program closed, then {AGAIN}")
     return InputError(path, f"cannot be read or written ({error})", expected=f"a disk that works, then {AGAIN}")
