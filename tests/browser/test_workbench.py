@@ -30,8 +30,8 @@ def workbench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = folder_in(tmp_path_factory.mktemp("workbench"))
     with served(folder) as server:
         visitor = Visitor(server)
-        started = visitor.post("/api/jobs", {"verb": "plan", "model": "gpt2-small", "device": "h100_sxm", "gpus": 8,
-                                             "global_batch": 32})
+        started = visitor.post("/api/jobs", {"verb": "plan", "request": {
+            "model": "gpt2-small", "device": "h100_sxm", "gpus": 8, "global_batch": 32}})
         name = started.json["id"]
         visitor.get(f"/api/jobs/{name}/events")     # ends with the job
         assert visitor.get(f"/api/jobs/{name}").json["state"] == "done"

@@ -51,7 +51,7 @@ def test_every_operation_is_a_tool(workers: Workers) -> None:
         for name in OPERATIONS:
             schema = listed[name].input_schema
             assert (schema["type"], schema["additionalProperties"]) == ("object", False)
-        assert listed["plan"].input_schema["required"] == ["model", "device"]
+        assert listed["plan"].input_schema["required"] == ["device"]
         assert listed["catalog"].annotations.read_only_hint
         assert not listed["run"].annotations.read_only_hint
         assert len(json.dumps([each.model_dump(mode="json") for each in listed.values()])) < 25_000      # tokens

@@ -11,7 +11,7 @@ from typing import NamedTuple
 __all__ = ["HOSTILE", "Hostile"]
 
 JSON = {"Content-Type": "application/json", "X-Astrarium-Token": "{token}"}
-JOB = b'{"verb": "plan", "model": "gpt2-small", "device": "h100_sxm", "gpus": 8}'
+JOB = b'{"verb": "plan", "request": {"model": "gpt2-small", "device": "h100_sxm", "gpus": 8}}'
 
 
 class Hostile(NamedTuple):
@@ -86,25 +86,29 @@ def _bodies() -> Iterator[Hostile]:
     yield Hostile("large request", "POST", "/api/jobs", JSON, b'{"verb": "' + b"x" * (1 << 17) + b'"}', (413,))
     yield Hostile("deep JSON", "POST", "/api/jobs", JSON, b"[" * 30_000, (400, 422))
     yield Hostile("no JSON", "POST", "/api/jobs", JSON, b"\xff\xfe{", (400, 422))
-    yield Hostile("unknown field", "POST", "/api/jobs", JSON, b'{"verb": "plan", "plugin": "x.py"}', (422,))
-    yield Hostile("unknown verb", "POST", "/api/jobs", JSON, b'{"verb": "os.system"}', (422,))
+    yield Hostile("unknown field", "POST", "/api/jobs", JSON, b'{"verb": "plan", "request": {"plugin": 1}}', (422,))
+    yield Hostile("unknown verb", "POST", "/api/jobs", JSON, b'{"verb": "os.system", "request": {}}', (422,))
     yield Hostile("an agent that is a program", "POST", "/api/jobs", JSON,
-                  b'{"verb": "search", "space": "space.yaml", "agent": "command:sh -c id"}', (422,))
+                  b'{"verb": "search", "request": {"space": "space.yaml", "agent": "command:sh -c id"}}', (422,))
     yield Hostile("a flag as a model", "POST", "/api/jobs", JSON,
-                  b'{"verb": "plan", "model": "--plugin=x.py", "device": "h100_sxm", "gpus": 8}', (422,))
+                  b'{"verb": "plan", "request": {"model": "--plugin=x.py", "device": "h100_sxm", "gpus": 8}}', (422,))
     yield Hostile("a device file outside", "POST", "/api/jobs", JSON,
-                  b'{"verb": "plan", "model": "gpt2-small", "device": "/etc/x.toml", "gpus": 8}', (422,))
+                  b'{"verb": "plan", "request": {"model": "gpt2-small", "device": "/etc/x.toml", "gpus": 8}}', (422,))
     yield Hostile("a model outside", "POST", "/api/jobs", JSON,
-                  b'{"verb": "plan", "model": "a/../../x.json", "device": "h100_sxm", "gpus": 8}', (422,))
+                  b'{"verb": "plan", "request": {"model": "a/../../x.json", "device": "h100_sxm", "gpus": 8}}', (422,))
     yield Hostile("infinite numbers", "POST", "/api/jobs", JSON,
-                  b'{"verb": "serve", "file": "small.yaml", "rate": Infinity}', (422,))
+                  b'{"verb": "serve", "request": {"serving": "small.yaml", "changes": {"requests.rate": Infinity}}}',
+                  (422,))
     yield Hostile("1e300 devices", "POST", "/api/jobs", JSON,
-                  b'{"verb": "plan", "model": "gpt2-small", "device": "h100_sxm", "gpus": 1e300}', (422,))
+                  b'{"verb": "plan", "request": {"model": "gpt2-small", "device": "h100_sxm", "gpus": 1e300}}', (422,))
     yield Hostile("long address", "GET", "/api/answer?design=small.yaml&client=a&set=" + "x" * 20_000, {},
                   statuses=(400, 414))
     yield Hostile("many changes", "GET", "/api/answer?design=small.yaml&client=a" + "&set=a=1" * 65, {},
                   statuses=(422,))
     yield Hostile("odd client", "GET", "/api/progress?client=../../x", {}, statuses=(422,))
+    yield Hostile("a study of another job", "POST", "/api/jobs", JSON,
+                  b'{"verb": "search", "request": {"space": "/etc/space.yaml", "study": "jobs/other/search.study"}}',
+                  (422,))
     for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         yield Hostile(method, method, "/api/jobs", {}, statuses=(405,))
 

@@ -18,9 +18,10 @@ TEXT = st.text(max_size=40) | st.sampled_from([
     "network.dims[9].npus=2", "workload=4", "memory.capacity=1 QB", "compute.model=systolic", "workload.seq=nan"])
 VALUE = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
                      lambda each: st.lists(each, max_size=3) | st.dictionaries(TEXT, each, max_size=3), max_leaves=6)
-FIELDS = ("verb", "model", "today", "device", "gpus", "purpose", "objective", "seq", "rate", "file", "space", "design",
-          "choices", "minimize", "agent", "trials", "seed", "name", "sets", "ttft")
+FIELDS = ("verb", "model", "today", "device", "gpus", "purpose", "objective", "seq", "rate", "serving", "space",
+          "design", "changes", "minimize", "agent", "trials", "seed", "name", "sets", "ttft")
 BODY = st.dictionaries(st.sampled_from(FIELDS) | TEXT, VALUE, max_size=6)
+JOB = st.fixed_dictionaries({"verb": st.sampled_from(["plan", "search", "serve"]), "request": BODY})
 
 
 class _Operation:
@@ -39,7 +40,7 @@ class _Operation:
         pairs = [(name, data.draw(TEXT if name != "client" else st.just("a") | TEXT)) for name in self.queries
                  for _ in range(data.draw(st.integers(0, 2)))]
         query = "&".join(f"{name}={quote(value)}" for name, value in pairs)
-        body = json.dumps(data.draw(BODY)).encode() if self.method == "POST" else None
+        body = json.dumps(data.draw(BODY | JOB)).encode() if self.method == "POST" else None
         return path + (f"?{query}" if query else ""), body
 
 

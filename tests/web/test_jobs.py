@@ -18,7 +18,8 @@ from astrarium.search.searchfile import load_search
 from astrarium.search.studyfile import load_study
 from astrarium.service.web.jobs import Jobs
 
-ASKED = {"space": "space.yaml", "agent": "random", "trials": 100_000, "seed": 1, "minimize": "makespan"}
+ASKED = {"space": "space.yaml", "agent": "random", "trials": 100_000, "seed": 1, "minimize": ["makespan"],
+         "study": "JOB/search.study", "best": "JOB/best.yaml"}
 
 
 def _until(true: Callable[[], object], seconds: float = 60) -> None:
@@ -54,7 +55,7 @@ def test_a_killed_search_goes_on_and_ends_as_if_it_had_not_been(tmp_path: Path,
     assert before
     file = folder / "jobs" / name / "job.json"
     told, trials = json.loads(file.read_text()), len(before) + 50
-    file.write_text(json.dumps(told | {"asked": {**ASKED, "trials": trials}}))      # so that the test ends
+    file.write_text(json.dumps(told | {"asked": {**told["asked"], "trials": trials}}))      # so that the test ends
     jobs.resume(name)
     _until(lambda: jobs.find(name).state != "running")
     assert jobs.find(name).state == "done", jobs.result(name)
@@ -84,8 +85,8 @@ def test_a_killed_server_loses_no_study(tmp_path: Path) -> None:
     folder = folder_in(tmp_path)
     with served(folder) as server:
         visitor = Visitor(server)
-        started = visitor.post("/api/jobs", {"verb": "search", "space": "space.yaml", "agent": "random",
-                                             "trials": 100_000})
+        started = visitor.post("/api/jobs", {"verb": "search", "request": {"space": "space.yaml", "agent": "random",
+                                                                         "trials": 100_000}})
         assert started.status == 201, started.text
         name = started.json["id"]
         study = folder / "jobs" / name / "search.study"

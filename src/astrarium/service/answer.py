@@ -33,7 +33,10 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     `numbers` are exact, `tables` for people; `notes`: what was assumed, and what a model does not see. `command`: the
     command line that gives the same, in the folder. `files`: names of the files that it wrote. `found`: plain data of
-    the operation (`--json` of the command line, or messages of the agents' protocol). `seconds`: CPU time."""
+    the operation (`--json` of the command line, or messages of the agents' protocol). `seconds`: CPU time.
+
+    `result` is the object that the product gave (`ShownRun`, `Shortlist`, `StudyReport`...), of which the page and the
+    plots that are named `page` (`astrarium list page`) are made. It never leaves its process: messages lack it."""
 
     title: str
     numbers: tuple[Number, ...] = ()
@@ -43,6 +46,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     found: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    page: str = ""
+    result: Any = None
 
     @property
     def text(self) -> str:
@@ -54,11 +59,13 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Progress(Struct, frozen=True):
-    """How far an operation is: `done` of `total` (None: unknown), in words."""
+    """How far an operation is: `done` of `total` (None: unknown), in words; `best`: the value of the objective that a
+    search has reached so far."""
 
     done: float
     total: float | None
     text: str
+    best: Number | None = None
 
 
 class Refusal(Struct, frozen=True):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 
-from astrarium.config.yamlfile import parse_yaml, to_yaml
+from astrarium.config.yamlfile import parse_yaml, read_text, to_yaml
 from astrarium.errors import InputError
 from astrarium.service.answer import Progress
 from astrarium.service.folder import Folder
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from astrarium.lower.kept import Kept
 
 __all__ = ["Context"]
+
+CACHED = 64     # objects of a kind
+Found = TypeVar("Found")
 
 
 def _silent(_: Progress) -> None:
@@ -42,6 +47,16 @@ class Context(Struct, frozen=True, dict=True):
         found: Kept = self.held.setdefault("kept", Kept())
         return found
 
+    def cached(self, kind: str, key: Hashable, make: Callable[[], Found]) -> Found:
+        """What `make` gives, or gave for this key; the ones that were used least recently are forgotten."""
+        known: OrderedDict[Hashable, Found] = self.held.setdefault(kind, OrderedDict())
+        if key not in known:
+            known[key] = make()
+            if len(known) > CACHED:
+                known.popitem(last=False)
+        known.move_to_end(key)
+        return known[key]
+
     def file(self, given: str | Mapping[str, Any], path: str = "design") -> str:
         """The name of a file that a client names, or gives as text (YAML) or as an object: these are saved first, under
         a name that follows from their content. Raises InputError."""
@@ -60,10 +75,15 @@ class Context(Struct, frozen=True, dict=True):
         return self.folder.keep(text, path)
 
     def design(self, name: str, changes: Mapping[str, Any]) -> Design:
-        """The design in a file, with changes (path -> value). Raises InputError."""
+        """The design in a file, with changes (path -> value); those of the last files are cached. Raises InputError."""
+        from astrarium.config import replace_all
         from astrarium.design import load_design
 
-        return load_design(name, changes)
+        about = os.stat(self.folder.path(name, "design"))
+        base = self.cached("designs", (name, about.st_mtime_ns, about.st_size), lambda: _unless_files(name))
+        if base is None:
+            return load_design(name, changes)
+        return replace_all(base, changes) if changes else base
 
     def save(self, design: Design, name: str) -> str:
         """Write a design to a file; its name."""
@@ -71,3 +91,23 @@ class Context(Struct, frozen=True, dict=True):
 
         dump_design(design, self.folder.new(name))
         return name
+
+
+def _unless_files(name: str) -> Design | None:
+    """The design in a file; None where it names files, which may change, or is wrong, which changes may mend."""
+    from astrarium.config.files import plain_with_files
+    from astrarium.design import Design, load_design
+    from astrarium.search.inputs import file_fields
+
+    named = list[str]()
+
+    def seen(file: str) -> str:
+        named.append(file)
+        return file
+
+    try:
+        plain_with_files(Design, parse_yaml(read_text(name), name).data, seen)
+        found = load_design(name)
+    except InputError:
+        return None
+    return None if named or any(file_fields(found)) else found

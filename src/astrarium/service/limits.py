@@ -26,6 +26,11 @@ class Limits(Struct, frozen=True):
     folder: int = 1 << 30
 
     @property
+    def design(self) -> float:
+        """CPU seconds of one design of a search: none takes all the time of an operation."""
+        return min(60.0, self.seconds / 4)
+
+    @property
     def text(self) -> str:
         """For the client."""
         return (f"{format_time(self.seconds * 1e9)} of CPU time, {format_bytes(self.memory)} of memory and "

@@ -20,7 +20,6 @@ from astrarium.service.limits import Limits
 __all__ = ["Session", "State"]
 
 ATTEMPTS = 1 << 30      # refused answers in a row: an assistant may ask for ever
-SHARE = 4               # designs may take this part of the CPU time of an operation
 TICK = 0.5              # seconds between two looks for a signal
 
 
@@ -89,7 +88,7 @@ class Session:
     def _run(self) -> None:
         plan = self.plan
         agent = Outside(lambda: self, self.opening, self.dialogue, "agent assistant", ATTEMPTS)
-        limit = DesignLimits(seconds=self.limits.seconds / SHARE)
+        limit = DesignLimits(seconds=self.limits.design)
         try:
             with Workers(plan.space, plan.goal, limits=limit) as workers, Store(self.path) as store:
                 conduct(plan, self.limits.designs, store, workers, self._told, agent=agent)

@@ -135,7 +135,7 @@ def _answered(operation: Callable[..., Answer], data: msgspec.Raw, context: Cont
         with _limited(limits):
             request = msgspec.json.decode(data, type=kind)
             answer = operation(request, context)
-        return Said(answer=msgspec.structs.replace(answer, seconds=round(time.process_time() - begun, 6)))
+        return Said(answer=msgspec.structs.replace(answer, result=None, seconds=round(time.process_time() - begun, 6)))
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         return Said(refusal=misread(error, kind.__struct_fields__))
     except RefusedError as error:

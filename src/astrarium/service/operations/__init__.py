@@ -18,6 +18,7 @@ OPERATIONS: Mapping[str, str] = MappingProxyType({
     "run": f"{_HERE}.run:run",
     "plan": f"{_HERE}.plan:plan",
     "serve": f"{_HERE}.serve:serve",
+    "trace": f"{_HERE}.trace:trace",
     "explain": f"{_HERE}.explain:explain",
     "search_start": f"{_HERE}.study:start",
     "search_step": f"{_HERE}.study:step",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -26,6 +26,8 @@ class Explain(Struct, frozen=True, forbid_unknown_fields=True):
     before: DesignFile
     after: Second = None
     changes: Changes = {}
+    before_changes: Annotated[dict[str, Any], Meta(description="Changes of `before`, as `changes` are those of the "
+                                                               "design to arrive at.")] = {}
     orders: Annotated[int, Meta(ge=2, le=1000, description="Orders drawn if more than 8 knobs differ.")] = 64
 
 
@@ -38,11 +40,13 @@ def explain(request: Explain, context: Context) -> Answer:
         raise InputError("after", "is missing", expected="a second design, or changes of the first")
     first = context.file(request.before, "before")
     second = first if request.after is None else context.file(request.after, "after")
-    before, after = context.design(first, {}), context.design(second, request.changes)
+    before, after = context.design(first, request.before_changes), context.design(second, request.changes)
     found = explained(before, after, orders=request.orders)
     name = second if request.after is not None else f"the same with {', '.join(sets(request.changes, '')[1::2])}"
     numbers = [time_ps("before", "makespan before", found.before), time_ps("after", "makespan after", found.after)]
     words = [first, *([second] if request.after is not None else []), *sets(request.changes)]
     return Answer(title=f"{first} to {name}", numbers=tuple(numbers),
                   tables=tuple(explanation_tables(found, first, name)), found=explanation_plain(found),
-                  command=command("explain", words, [] if request.orders == 64 else ["--orders", str(request.orders)]))
+                  command="" if request.before_changes else
+                  command("explain", words, [] if request.orders == 64 else ["--orders", str(request.orders)]),
+                  page="explain", result=found)

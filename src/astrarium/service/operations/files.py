@@ -32,8 +32,8 @@ def files(request: Files, context: Context) -> Answer:  # noqa: ARG001
 
 
 class Show(Struct, frozen=True, forbid_unknown_fields=True):
-    """Show a file of the folder as text. With `whole`, a design with every field that it leaves at its default, which
-    are the paths that `changes` and the knobs of a search may name."""
+    """Show a file of the folder as text; a design with `changes` as these leave it. With `whole`, a design with every
+    field that it leaves at its default, which are the paths that `changes` and the knobs of a search may name."""
 
     name: Annotated[str, Meta(description="A file of the folder.", examples=["design.yaml"])]
     whole: Annotated[bool, Meta(description="Show a design with all defaults.")] = False
@@ -43,15 +43,13 @@ class Show(Struct, frozen=True, forbid_unknown_fields=True):
 def show(request: Show, context: Context) -> Answer:
     """See `Show`."""
     path = context.folder.path(request.name, "name")
-    if request.whole:
+    if request.whole or request.changes:
         from astrarium.config import dumps
 
-        text = dumps(context.design(request.name, request.changes), defaults=True)
-    elif request.changes:
-        raise InputError("changes", "have no effect on a text", expected="whole: true as well")
+        text = dumps(context.design(request.name, request.changes), defaults=request.whole)
     else:
         text = _text(path, request.name)
-    return Answer(title=request.name, tables=(Table("", "<", [(line,) for line in text.splitlines()]),),
+    return Answer(title=request.name, tables=(Table("", "<", [(line,) for line in text.splitlines()]),), result=text,
                   command=command("show", request.name, sets(request.changes)) if request.whole else "")
 
 

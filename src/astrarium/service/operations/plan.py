@@ -10,17 +10,19 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from astrarium.catalog import name_of
 from astrarium.errors import InputError
 from astrarium.service.answer import Answer, Number, Progress
 from astrarium.service.context import Context
 from astrarium.service.numbers import of_figures, size, time_ns
 from astrarium.service.operations.fields import command, sets
+from astrarium.units import format_time
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan", "command_of", "plan"]
 
 CPU = 10.0      # seconds of one simulation, as the command line has it
 Fixed = dict[str, list[Any]]
-Positive = Annotated[int, Meta(ge=1)]
+Positive = Annotated[int, Meta(ge=1, le=1 << 24)]
 Rate = Annotated[float, Meta(gt=0)]
 
 
@@ -31,10 +33,12 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     `run`, `explain` (why is line 2 slower than line 1) and as the base of a search. What you leave open is chosen and
     listed under 'assumed'."""
 
-    model: Annotated[str, Meta(description="A model of catalog('model'), such as 'llama3-405b', or a Hugging Face "
-                                           "config (.json) in the folder.", examples=["llama3-70b"])]
     device: Annotated[str, Meta(description="A device of catalog('device'), or several joined by commas to compare.",
                                 examples=["h200_sxm", "h100_sxm,b200"])]
+    model: Annotated[str, Meta(description="A model of catalog('model'), such as 'llama3-405b', or a Hugging Face "
+                                           "config (.json) in the folder.", examples=["llama3-70b"])] = ""
+    today: Annotated[str, Meta(description="In place of `model`: launch arguments of a job that runs today, a file of "
+                                           "the folder. The answer has its layout too.", examples=["train.sh"])] = ""
     gpus: Annotated[Positive | None, Meta(
         description="Number of devices. Left out: all that `budget` and `power` allow, or for serving as few as serve "
                     "`rate`.", examples=[1024])] = None
@@ -73,51 +77,79 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
 
 def plan(request: Plan, context: Context) -> Answer:
     """See `Plan`."""
-    model = context.folder.path(request.model, "model") and request.model if request.model.endswith(".json") \
-        else request.model
-    _refuse_files(request, context)
+    said = command_of(request, context)
     devices = [each.strip() for each in request.device.split(",")]
     count = f"-{request.gpus}x" if request.gpus else "-"
-    prefix = request.save or f"{os.path.basename(model).removesuffix('.json')}{count}{'-'.join(devices)}"
-    if request.purpose == "serving":
-        return _serving(request, model, devices, prefix, context)
-    return _training(request, model, devices, prefix, context)
+    stem = os.path.basename(request.today or request.model).rpartition(".json")
+    prefix = request.save or f"{stem[0] or stem[2]}{count}{'-'.join(devices)}"
+    make = _serving if request.purpose == "serving" else _training
+    return replace(make(request, devices, prefix, context), command=said)
 
 
-def _refuse_files(request: Plan, context: Context) -> None:
-    """Files that a plan names must be those of the folder."""
+def command_of(request: Plan, context: Context) -> str:
+    """The command line of a plan. Raises InputError for a name that is not known, and for a file elsewhere."""
+    if bool(request.model) == bool(request.today):
+        raise InputError("model", "is missing" if not request.model else "and today are given",
+                         expected="a model, or launch arguments as `today`")
     for each in request.device.split(","):
-        if each.strip().endswith(".toml"):
-            raise InputError("device", f"{each.strip()!r} is a file", expected="a device of catalog('device')")
+        _known("devices", each.strip(), "device")
+    if request.model.endswith(".json"):
+        context.folder.path(request.model, "model")
+    elif request.model:
+        _known("models", request.model, "model")
+    if request.today:
+        context.folder.path(request.today, "today")
     if request.network is not None and request.network.endswith((".yaml", ".yml")):
         context.folder.path(request.network, "network")
+    words = ["--from", request.today] if request.today else [request.model]
+    words += ["--device", request.device] + (["--for", "serving"] if request.purpose == "serving" else [])
+    for name in ("objective", "gpus", "budget", "power", "global_batch", "seq", "prompt", "output", "rate", "network",
+                 "stack", "compute", "collectives", "precision", "ttft", "tpot"):
+        value = getattr(request, name)
+        if value not in (None, "", "time"):
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    words += ["--lift", ",".join(request.lift)] if request.lift else []
+    words += sets({part: ",".join(map(str, values)) for part, values in request.fix.items()}, "--fix")
+    return command("plan", words, [] if request.top == 5 else ["--top", str(request.top)])
 
 
-def _training(request: Plan, model: str, devices: Sequence[str], prefix: str, context: Context) -> Answer:
+def _known(kind: str, name: str, path: str) -> None:
+    """Raises InputError for a name that the catalog lacks."""
+    try:
+        name_of(kind, name)
+    except InputError as error:
+        raise InputError(path, error.message, expected=error.expected, did_you_mean=error.did_you_mean) from None
+
+
+def _training(request: Plan, devices: Sequence[str], prefix: str, context: Context) -> Answer:
     from astrarium.planner import plan as plan_training
+    from astrarium.planner import plan_from
     from astrarium.report.tables.shortlist import shortlist_tables
 
     _only(request, "training", ("prompt", "output", "rate"), ("ttft", "tpot"))
     settings: dict[str, Any] = {"precision": _PRECISIONS[request.precision]} if request.precision else {}
 
     def tell(state: Any) -> None:
-        best = f", so far {state.found[0].layout}" if state.found else ""
+        best = f"; so far {format_time(state.found[0].time)}: {state.found[0].layout}" if state.found else ""
         context.tell(Progress(state.simulated, state.layouts,
                               f"{state.device}: {state.simulated:,} of {state.layouts:,} layouts simulated{best}"))
 
-    found = plan_training(model, devices, request.gpus, seq=request.seq, global_batch=request.global_batch,
-                          network=request.network, compute=request.compute, collectives=request.collectives,
-                          stack=request.stack, top=request.top, fixed=request.fix or None, lift=request.lift, limit=CPU,
-                          progress=tell, objective=request.objective, budget=request.budget, power=request.power,
-                          **settings)
-    numbers = [number for place, line in enumerate(found.lines, 1) for number in _line_numbers(place, line)]
-    files = tuple(context.save(line.design, f"{prefix}-{place}.yaml") for place, line in enumerate(found.lines, 1)) \
+    make: Any = plan_from if request.today else plan_training
+    found = make(request.today or request.model, devices, gpus=request.gpus, seq=request.seq,
+                 global_batch=request.global_batch, network=request.network, compute=request.compute,
+                 collectives=request.collectives, stack=request.stack, top=request.top, fixed=request.fix or None,
+                 lift=request.lift, limit=CPU, progress=tell, objective=request.objective, budget=request.budget,
+                 power=request.power, **settings)
+    lines = {str(place): line for place, line in enumerate(found.lines, 1)}
+    lines |= {} if found.today is None else {"now": found.today}
+    numbers = [number for place, line in lines.items() for number in _line_numbers(place, line)]
+    files = tuple(context.save(line.design, f"{prefix}-{place}.yaml") for place, line in lines.items()) \
         if context.folder.writable else ()
-    return Answer(title=f"{model} on {found.npus:,} x {request.device}", numbers=tuple(numbers),
-                  tables=tuple(shortlist_tables(found)), files=files, command=_command(request, model),
+    plain = [line.plain | {"file": name} for line, name in zip(lines.values(), files or [""] * len(lines), strict=True)]
+    return Answer(title=f"{found.model} on {found.npus:,} x {request.device}", numbers=tuple(numbers),
+                  tables=tuple(shortlist_tables(found)), files=files, page="plan", result=found,
                   found={"proved": found.proved, "sure": found.sure, "assumed": list(found.assumed),
-                         "lines": [line.plain | {"file": name} for line, name in
-                                   zip(found.lines, files or [""] * len(found.lines))]})
+                         "lines": plain[:len(found.lines)], **({"today": plain[-1]} if found.today else {})})
 
 
 _PRECISIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({
@@ -125,7 +157,7 @@ _PRECISIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({
     "fp8": {"products": "fp8"}})
 
 
-def _line_numbers(place: int, line: Any) -> list[Number]:
+def _line_numbers(place: str, line: Any) -> list[Number]:
     """The figures of a line of a training plan."""
     at = f"lines[{place}]."
     return [time_ns(f"{at}step", f"step of line {place}", line.time), size(f"{at}memory", "memory", line.memory),
@@ -134,17 +166,17 @@ def _line_numbers(place: int, line: Any) -> list[Number]:
             *(replace(each, name=at + each.name) for each in of_figures(line.figures))]
 
 
-def _serving(request: Plan, model: str, devices: Sequence[str], prefix: str, context: Context) -> Answer:
+def _serving(request: Plan, devices: Sequence[str], prefix: str, context: Context) -> Answer:
     from astrarium.planner.serving import plan_serving, write_serving
     from astrarium.report.tables.serving_plan import serving_plan_tables
 
-    _only(request, "serving", ("budget", "power", "seq", "global_batch", "precision"), ())
+    _only(request, "serving", ("budget", "power", "seq", "global_batch", "precision"), ("today",))
 
     def tell(state: Any) -> None:
         said = f"{state.done:,} of {state.candidates:,} engines looked at"
         context.tell(Progress(state.done, state.candidates, said))
 
-    found = plan_serving(model, devices, gpus=request.gpus, rate=request.rate, prompt=request.prompt,
+    found = plan_serving(request.model, devices, gpus=request.gpus, rate=request.rate, prompt=request.prompt,
                          output=request.output, ttft=request.ttft, tpot=request.tpot, network=request.network,
                          stack=request.stack, top=request.top, fixed=request.fix or None, lift=request.lift,
                          compute=request.compute, collectives=request.collectives, objective=request.objective,
@@ -153,9 +185,10 @@ def _serving(request: Plan, model: str, devices: Sequence[str], prefix: str, con
     if context.folder.writable:
         for place, line in enumerate(found.lines, 1):
             name = f"{prefix}-serving-{place}.yaml"
-            files += [name, os.path.basename(write_serving(line, found.service, context.folder.new(name)))]
-    return Answer(title=f"{model} served on {request.device}", tables=tuple(serving_plan_tables(found)),
-                  files=tuple(files), found=found.plain, command=_command(request, model))
+            context.folder.new(name)
+            files += [name, write_serving(line, found.service, name)]
+    return Answer(title=f"{request.model} served on {request.device}", tables=tuple(serving_plan_tables(found)),
+                  files=tuple(files), found=found.plain, page="plan_serving", result=found)
 
 
 def _only(request: Plan, purpose: str, absent: Sequence[str], empty: Sequence[str]) -> None:
@@ -163,18 +196,3 @@ def _only(request: Plan, purpose: str, absent: Sequence[str], empty: Sequence[st
     for name in (*absent, *empty):
         if getattr(request, name) not in (None, ""):
             raise InputError(name, f"has no effect on {purpose}", expected="it left out, or the other purpose")
-
-
-def _command(request: Plan, model: str) -> str:
-    """The command line of a plan."""
-    words = [model, "--device", request.device]
-    for name in ("gpus", "budget", "power", "global_batch", "seq", "prompt", "output", "rate", "network", "stack",
-                 "compute", "collectives", "precision", "ttft", "tpot"):
-        value = getattr(request, name)
-        if value not in (None, ""):
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    words += ["--for", "serving"] if request.purpose == "serving" else []
-    words += ["--objective", request.objective] if request.objective != "time" else []
-    words += ["--lift", ",".join(request.lift)] if request.lift else []
-    words += sets({part: ",".join(map(str, values)) for part, values in request.fix.items()}, "--fix")
-    return command("plan", words, [] if request.top == 5 else ["--top", str(request.top)])

@@ -41,7 +41,7 @@ def report(request: Report, context: Context) -> Answer:
     elif request.trial is not None:
         raise InputError("trial", "has no effect alone", expected="save: a name, as well")
     return Answer(title=request.study, tables=tuple(report_tables(found)), files=tuple(files),
-                  found=report_plain(found), command=command("report", request.study))
+                  found=report_plain(found), command=command("report", request.study), page="report", result=found)
 
 
 def _saved(request: Report, stored: object, found: object, context: Context) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
@@ -11,7 +12,11 @@ from astrarium.service.context import Context
 from astrarium.service.numbers import of_figures, of_result
 from astrarium.service.operations.fields import Changes, DesignFile, command, sets
 
-__all__ = ["Run", "run", "simulated"]
+if TYPE_CHECKING:
+    from astrarium.design import Design
+    from astrarium.result import Result
+
+__all__ = ["Run", "run"]
 
 
 class Run(Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,12 +27,17 @@ class Run(Struct, frozen=True, forbid_unknown_fields=True):
 
     design: DesignFile
     changes: Changes = {}
+    brief: Annotated[bool, Meta(description="Only the numbers, without tables: quicker.")] = False
     save: Annotated[str, Meta(description="Save the design with its changes under this name.",
                               examples=["wider.yaml"])] = ""
 
 
 def run(request: Run, context: Context) -> Answer:
     """See `Run`."""
+    from astrarium.cost import figures
+    from astrarium.cost.interval import interval_of
+    from astrarium.cost.training import conditions
+    from astrarium.report.pages.page import ShownRun
     from astrarium.report.tables.figures import figure_table
     from astrarium.report.tables.interval import interval_table
     from astrarium.report.tables.summary import summary_tables
@@ -35,24 +45,29 @@ def run(request: Run, context: Context) -> Answer:
     name = context.file(request.design)
     design = context.design(name, request.changes)
     result, notes = simulated(design, context)
-    from astrarium.cost import figures
-    from astrarium.cost.interval import interval_of
-    from astrarium.cost.training import conditions
-
-    found, about, within = figures(design, result), conditions(design), interval_of(design)
-    tables = summary_tables(result, _titled(name, request), figure_table(found, about, within),
-                            interval_table(within, result))
+    found, within = figures(design, result), interval_of(design)
+    more = () if request.brief else (figure_table(found, conditions(design), within), interval_table(within, result))
+    tables = () if request.brief else summary_tables(result, _titled(name, request), *more)
     numbers = [*of_result(result), *of_figures(found)]
     if within is not None and (around := within.around(float(result.makespan))) is not None:
         numbers += [Number(f"makespan_{end}", f"makespan, {end} end of the {100 * within.share:.0f} % interval", value,
                            "ns", "") for end, value in zip(("low", "high"), around)]
     files = (context.save(design, request.save),) if request.save else ()
     return Answer(title=name, numbers=tuple(numbers), tables=tuple(tables), notes=tuple(dict.fromkeys(notes)),
-                  files=files, command=command("run", name, sets(request.changes)))
+                  files=files, command=command("run", name, sets(request.changes)), page="run",
+                  result=ShownRun(design, result, name, more))
 
 
-def simulated(design: Any, context: Context) -> tuple[Any, list[str]]:
-    """The Result of a design, and the notes that a run prints."""
+def simulated(design: Design, context: Context) -> tuple[Result, Sequence[str]]:
+    """The Result of a design, and the notes that a run prints; those of the last designs are cached."""
+    from astrarium.search.inputs import file_fields
+
+    if any(file_fields(design)):        # they may change
+        return _simulated(design, context)
+    return context.cached("runs", design, lambda: _simulated(design, context))
+
+
+def _simulated(design: Design, context: Context) -> tuple[Result, Sequence[str]]:
     from astrarium.report.notes.design import design_notes
     from astrarium.report.notes.imports import import_notes
     from astrarium.report.notes.kernels import kernel_notes

@@ -13,7 +13,7 @@ from astrarium.service.context import Context
 from astrarium.service.operations.fields import command, sets
 from astrarium.units import format_time
 
-__all__ = ["Serve", "serve"]
+__all__ = ["Serve", "command_of", "serve"]
 
 ServingFile = Annotated[str | dict[str, Any], Meta(
     description="A serving file of the folder, or its content: `design` (a file of the folder), `requests` (arrivals "
@@ -32,10 +32,17 @@ class Serve(Struct, frozen=True, forbid_unknown_fields=True):
                                          "mean, p50, p90, p99).", examples=["ttft_p99=2s,tpot_p99=30ms"])] = ""
 
 
+def command_of(request: Serve, context: Context) -> str:
+    """The command line of a stream. Raises InputError where there is no such file."""
+    words = ["--find", "rate", "--slo", request.slo] if request.slo else []
+    return command("serve", context.file(request.serving, "serving"), sets(request.changes), words)
+
+
 def serve(request: Serve, context: Context) -> Answer:
     """See `Serve`."""
     from astrarium.design import Design
     from astrarium.report.notes.imports import import_notes
+    from astrarium.report.pages.serving import ShownServing
     from astrarium.report.tables.serving import interval_note, serving_notes, serving_plain, serving_tables
     from astrarium.report.tables.serving_fleet import fleet_plain, fleet_tables
     from astrarium.report.tables.serving_prices import price_notes, price_table
@@ -60,9 +67,9 @@ def serve(request: Serve, context: Context) -> Answer:
     found = {**serving_plain(served, slower, serving.objective, notes), **prices.plain,
              "instances": fleet_plain(served, serving.members),
              **({} if searched is None else {"find": searched.plain})}
-    words = ["--find", "rate", "--slo", request.slo] if request.slo else []
-    return Answer(title=name, numbers=tuple(_numbers(found)), tables=tuple(tables), notes=tuple(dict.fromkeys(notes)),
-                  found=found, command=command("serve", name, sets(request.changes), words))
+    notes = list(dict.fromkeys(notes))
+    return Answer(title=name, numbers=tuple(_numbers(found)), tables=tuple(tables), notes=tuple(notes), found=found,
+                  command=command_of(request, context), page="serve", result=ShownServing(name, served, tables, notes))
 
 
 def _served(deployment: Any, serving: Any, slo: str, context: Context) -> tuple[Any, Any, Any]:
@@ -71,7 +78,7 @@ def _served(deployment: Any, serving: Any, slo: str, context: Context) -> tuple[
     from astrarium.serving import LONGER, most_requests, serve_deployed, serve_slower, slo_of
 
     def told(done: int, of: int, now: int) -> None:
-        context.tell(Progress(done, of, f"requests answered, {format_time(now / 1e3)} simulated"))
+        context.tell(Progress(done, of, f"{done:,} of {of:,} requests answered, {format_time(now / 1e3)} simulated"))
 
     if slo:
         limits = slo_of(slo, "slo")

@@ -132,7 +132,7 @@ class _Workbench:
         job, _, file = rest.partition("/")
         if first != "jobs" or not file:
             return name
-        return f"{self.jobs.find(job).title}: {file.removesuffix('.yaml').replace('line', 'layout ')}"
+        return f"{self.jobs.find(job).title}: {file.removesuffix('.yaml').replace('line-', 'layout ')}"
 
     async def compare(self, request: Request, a: FILE = "", b: FILE = "", sets: SETS = [],       # noqa: B006
                       others: OTHER_SETS = []) -> Response:      # noqa: B006
@@ -238,9 +238,16 @@ class _Workbench:
 
     async def start_job(self, asked: asks.JobAsked) -> Response:
         """Start a plan, a search, or serving."""
-        verb, title, command, told = asked.told(self.folder)
-        title = f"around {self._title(asked.design)}, {told['agent']}" if asked.design and verb == "search" else title
-        name = self.jobs.start(verb, title, command, told)
+        try:
+            json.dumps(asked.request, allow_nan=False)
+        except (ValueError, RecursionError):
+            raise InputError("request", "has a number that is not finite, or is nested too deeply") from None
+        space = asked.request.get("space")
+        title = f"around {self._title(str(space.get('base')))}" if isinstance(space, dict) else asked.title
+        found = await self._ask("job", Ask(view="job", verb=asked.verb, request=asked.request))
+        if "error" in found:
+            return JSONResponse({"error": found["error"]}, 503 if "busy" in found else 500 if "bug" in found else 422)
+        name = self.jobs.start(asked.verb, title, found["command"], found["request"])
         return JSONResponse({"id": name, "link": views.link("job", name)}, 201)
 
     async def change_job(self, name: NAME, action: asks.Action) -> Response:

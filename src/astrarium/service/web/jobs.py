@@ -25,6 +25,7 @@ from astrarium.errors import InputError
 
 __all__ = ["INSIDE", "Job", "Jobs"]
 
+FILES = ("study", "best", "save")     # fields of `asked` that name files of the job
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,79}")
 SHOWN = 100     # jobs in a list
 INSIDE = ("job.json", "lock", "pid.json", "progress.json", "result.json", "log.txt")     # files that nobody opens
@@ -50,13 +51,14 @@ class Jobs:
         self.root, self.most = root, most
 
     def start(self, verb: str, title: str, command: str, asked: dict[str, Any]) -> str:
-        """Write the job down and start its process; its id. Raises InputError where enough run already. `command` has
-        `JOB` for its folder."""
+        """Write the job down and start its process; its id. Raises InputError where enough run already. `command` and
+        the names of files in `asked` have `JOB` for its folder."""
         self._room()
         slug = re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-.")[:60] or "job"
         name = f"{verb}-{slug}-{secrets.token_hex(2)}"
         os.makedirs(self._at(name))
-        told = {"verb": verb, "title": title, "command": command.replace("JOB", f"jobs/{name}"), "asked": asked}
+        asked = {key: value.replace("JOB/", f"jobs/{name}/") if key in FILES else value for key, value in asked.items()}
+        told = {"verb": verb, "title": title, "command": command.replace("JOB/", f"jobs/{name}/"), "asked": asked}
         self._write(name, "job.json", told)
         self._spawn(name)
         return name

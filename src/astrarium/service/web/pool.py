@@ -42,7 +42,7 @@ class Pool:
 
     def __init__(self, settings: Settings):
         limits, count = Limits(seconds=settings.seconds), settings.processes + SPARE
-        self._workers = Workers(folder_at(settings.folder, limits, writable=False), limits,
+        self._workers = Workers(folder_at(settings.folder, limits, writable=not settings.read_only), limits,
                                 operations={"web": OPERATION}, count=count)
         self._threads = ThreadPoolExecutor(count)
         self._free = count

@@ -10,13 +10,19 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from astrarium.config.whole import write_whole
 from astrarium.errors import AstrariumError
+from astrarium.report.plot.colours import PALETTE
+from astrarium.report.plot.plot import Axis, Column, Layer, Plot
+from astrarium.report.plot.quantities import quantity_of
+from astrarium.report.plot.svg import svg
+from astrarium.service.answer import Progress
+from astrarium.service.context import Context
+from astrarium.service.folder import Folder
 from astrarium.service.guard import guard
+from astrarium.service.web.answers.work import LIMITS, done
 
 __all__ = ["main"]
 
@@ -24,18 +30,30 @@ EVERY = 0.3     # seconds between two notes of progress
 NICE = 5        # answers of open pages come first
 
 
-class Told:
-    """Writes how far the job is, at most every `EVERY` seconds."""
+class _Progress:
+    """Writes how far the job is, at most every `EVERY` seconds; a search has a picture of the best so far."""
 
     def __init__(self, folder: str):
-        self.folder, self._last = folder, 0.0
+        self.path, self._last = os.path.join(folder, "progress.json"), 0.0
+        self._done, self._best = list[float](), list[float]()
 
-    def say(self, text: str, share: float | None = None, *, now: bool = False, **more: Any) -> None:
-        """`share`: 0 to 1 of the work; `more`: fields for the page."""
-        if not now and time.monotonic() < self._last + EVERY:
+    def __call__(self, now: Progress) -> None:
+        if now.best is not None and now.best.value is not None and now.done not in self._done[-1:]:
+            self._done.append(now.done)
+            self._best.append(now.best.value)
+        if time.monotonic() < self._last + EVERY:
             return
         self._last = time.monotonic()
-        _write(os.path.join(self.folder, "progress.json"), {"text": text, "share": share, **more})
+        _write(self.path, {"text": now.text, "share": None if not now.total else now.done / now.total,
+                           "html": self._picture(now.best.name) if now.best and len(self._done) > 1 else ""})
+
+    def _picture(self, name: str) -> str:
+        """The best so far after each number of trials."""
+        step, quantity = max(1, len(self._done) // 200), quantity_of(name)
+        columns = {"x": Column("trials", self._done[::step], "count"), "y": Column("", self._best[::step], quantity)}
+        return svg(Plot("Best so far", f"The best {name} after each number of trials.",
+                        (Layer("line", columns, colour=PALETTE[0], step=True),), Axis("trials", "count"),
+                        Axis(f"best {name}", quantity, zero=False)))
 
 
 def main(root: str, name: str) -> int:
@@ -63,7 +81,7 @@ def _done(folder: str) -> dict[str, Any]:
         job = json.load(stream)
     begun = time.monotonic()
     try:
-        found = _VERBS[job["verb"]](job["asked"], folder, Told(folder))
+        html = done(job["verb"], job["asked"], Context(Folder(os.getcwd()), LIMITS, _Progress(folder)), folder)
     except AstrariumError as error:
         return {"error": str(error)}
     except MemoryError:
@@ -75,29 +93,7 @@ def _done(folder: str) -> dict[str, Any]:
 
         traceback.print_exc()
         return {"error": f"this is a bug of ours ({type(error).__name__}); {folder}/log.txt has more"}
-    return {"seconds": round(time.monotonic() - begun, 2), **found}
-
-
-def _plan(asked: dict[str, Any], folder: str, told: Told) -> dict[str, Any]:
-    from astrarium.service.web.answers.plan import plan_found
-
-    return plan_found(asked, folder, told.say)
-
-
-def _search(asked: dict[str, Any], folder: str, told: Told) -> dict[str, Any]:
-    from astrarium.service.web.answers.search import search_found
-
-    return search_found(asked, folder, told.say)
-
-
-def _serve(asked: dict[str, Any], folder: str, told: Told) -> dict[str, Any]:
-    from astrarium.service.web.answers.serve import serve_found
-
-    return serve_found(asked, folder, told.say)
-
-
-_VERBS: Mapping[str, Callable[[dict[str, Any], str, Told], dict[str, Any]]] = MappingProxyType({
-    "plan": _plan, "search": _search, "serve": _serve})
+    return {"seconds": round(time.monotonic() - begun, 2), "html": html}
 
 
 def _write(path: str, value: object) -> None:

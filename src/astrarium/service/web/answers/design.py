@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from astrarium.config import dumps
-from astrarium.cost import FIGURES, figures
+from astrarium.config.yamlfile import scalar
 from astrarium.cost.interval import interval_of
-from astrarium.cost.training import conditions
 from astrarium.design import Design
-from astrarium.report.pages.html import bar, escape, key, table_of
-from astrarium.report.pages.page import ShownRun
-from astrarium.report.tables.figures import figure_table
-from astrarium.report.tables.interval import interval_table, span
-from astrarium.report.tables.summary import PARTS, summary_tables, time_table
+from astrarium.report.pages.html import bar, escape, key
+from astrarium.report.tables.interval import span
+from astrarium.report.tables.summary import PARTS, time_table
 from astrarium.result import Result
-from astrarium.service.web.answers.caches import Caches, Changed
+from astrarium.service.answer import Answer, Number
+from astrarium.service.context import Context
+from astrarium.service.operations.files import Show, show
+from astrarium.service.operations.run import Run, run
+from astrarium.service.web.answers.axes import followed
 from astrarium.service.web.answers.knobs import Shown, knobs_of, usual
-from astrarium.service.web.answers.pictures import pictures
 from astrarium.service.web.answers.question import Ask
-from astrarium.units import format_bytes, format_time
+from astrarium.service.web.answers.shown import shown
+from astrarium.units import format_time
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["answer", "command", "design_page", "details", "saved_text", "tiles"]
+__all__ = ["answer", "answered", "changes_of", "design_page", "details", "saved_text", "tiles"]
 
 COLOURS = dict(zip((name for name, _ in PARTS), ("#4477aa", "#aa3377", "#ccbb44", "#66ccee", "#bbbbbb")))
 FIRST = ("mfu", "tokens_per_second", "tokens_per_second_per_npu", "cost_per_tera_tokens", "cost_per_hour")
@@ -38,17 +37,22 @@ WORDS = {"workload.global_batch": "samples of a step", "workload.seq": "tokens o
 UP = frozenset({"mfu", "tokens_per_second", "tokens_per_second_per_npu"})
 
 
-def command(name: str, sets: Mapping[str, str], verb: str = "run") -> str:
-    """The command line that gives the same, in the folder."""
-    return " ".join(["astrarium", verb, shlex.quote(name),
-                     *(f"--set {shlex.quote(f'{path}={value}')}" for path, value in sets.items())])
+def changes_of(name: str, sets: Mapping[str, str], context: Context) -> tuple[dict[str, Any], dict[str, str]]:
+    """Changes of a design as a request has them, and those of them that follow from the others."""
+    also = followed(context.design(name, {}), sets)
+    return {path: scalar(text) for path, text in {**sets, **also}.items()}, also
 
 
-def design_page(question: Ask, caches: Caches) -> dict[str, Any]:
+def answered(name: str, changes: Mapping[str, Any], context: Context, *, brief: bool = True) -> Answer:
+    """The answer of `run`."""
+    return run(Run(design=name, changes=dict(changes), brief=brief), context)
+
+
+def design_page(question: Ask, context: Context) -> dict[str, Any]:
     """The knobs as HTML, with what was changed in its place."""
-    changed = caches.changed(question.design, question.sets)
-    sets = {**changed.sets, **changed.also}
-    knobs = knobs_of(changed.base)
+    base = context.design(question.design, {})
+    sets = {**question.sets, **followed(base, question.sets)}
+    knobs = knobs_of(base)
     sections: dict[str, list[Shown]] = {}
     for knob in knobs:
         sections.setdefault(knob.section, []).append(knob)
@@ -56,35 +60,28 @@ def design_page(question: Ask, caches: Caches) -> dict[str, Any]:
     more = "".join(f'<details class="knobs"><summary>{escape(section)} <small>{len(found)}</small></summary>'
                    + "".join(_control(knob, sets, "k") for knob in found if not usual(knob)) + "</details>"
                    for section, found in sections.items())
-    return {"html": f'<div class="knobs" id="usual">{first}</div>{more}', "count": len(knobs),
-            "what": _what(changed.base)}
+    return {"html": f'<div class="knobs" id="usual">{first}</div>{more}', "count": len(knobs), "what": _what(base)}
 
 
-def answer(question: Ask, caches: Caches) -> dict[str, Any]:
+def answer(question: Ask, context: Context) -> dict[str, Any]:
     """The figures of a changed design, each beside that of the design as it is."""
-    changed = caches.changed(question.design, question.sets)
-    result = caches.result(changed.design)
-    before = caches.result(changed.base) if changed.sets else None
-    sets = {**changed.sets, **changed.also}
-    parts = [tiles(changed, result, before), _spent(result, before)]
-    return {"html": "".join(parts), "also": changed.also, "command": command(question.design, sets),
-            "makespan_ps": int(result.makespan_ps)}
+    changes, also = changes_of(question.design, question.sets, context)
+    now = answered(question.design, changes, context)
+    before = answered(question.design, {}, context) if changes else None
+    html = tiles(now, before) + _spent(now.result.result, None if before is None else before.result.result)
+    return {"html": html, "also": also, "command": now.command, "makespan_ps": now.numbers[0].value}
 
 
-def details(question: Ask, caches: Caches) -> dict[str, Any]:
+def details(question: Ask, context: Context) -> dict[str, Any]:
     """All tables and pictures of `astrarium run`."""
-    changed = caches.changed(question.design, question.sets)
-    design, result = changed.design, caches.result(changed.design)
-    within = interval_of(design)
-    more = (figure_table(figures(design, result, ()), conditions(design), within), interval_table(within, result))
-    shown = ShownRun(design, result, question.design, more)
-    tables = "".join(map(table_of, summary_tables(result, f"Times and memory of {question.design}", *more)))
-    return {"html": pictures("run", shown) + tables}
+    changes, _ = changes_of(question.design, question.sets, context)
+    return {"html": shown(answered(question.design, changes, context, brief=False))}
 
 
-def saved_text(question: Ask, caches: Caches) -> dict[str, Any]:
+def saved_text(question: Ask, context: Context) -> dict[str, Any]:
     """A changed design as the text of a design file."""
-    return {"text": dumps(caches.changed(question.design, question.sets).design)}
+    changes, _ = changes_of(question.design, question.sets, context)
+    return {"text": show(Show(name=question.design, changes=changes), context).result}
 
 
 def _what(design: Design) -> str:
@@ -97,33 +94,31 @@ def _what(design: Design) -> str:
     return f"{design.network.npus:,} NPUs, workload {work.tag}, {design.compute.tag} compute{stack}"
 
 
-def tiles(changed: Changed, result: Result, before: Result | None) -> str:
+def tiles(now: Answer, before: Answer | None) -> str:
     """The figures that people look at first."""
-    within = interval_of(changed.design)
-    around = "" if within is None or not within.known else span(within, "makespan", float(result.makespan))
-    training = isinstance(changed.design.workload, Transformer)
-    old = None if before is None else float(before.makespan)
-    found = [_tile("step time" if training else "makespan", format_time(float(result.makespan)),
-                   _change(float(result.makespan), old, False), f"measured steps lie in {around}" if around else "")]
-    now = figures(changed.design, result, ())
-    then = {} if before is None else figures(changed.base, before, ())
-    for name in FIRST:
-        if name in now:
-            found.append(_tile(FIGURES[name].label or name, FIGURES[name].shown(now[name]),
-                               _change(now[name], then.get(name), name in UP),
-                               "" if within is None or not within.known else span(within, name, now[name])))
-    found.append(_memory(result, before))
+    design, result = now.result.design, now.result.result
+    within, training = interval_of(design), isinstance(design.workload, Transformer)
+    numbers, then = ({each.name: each for each in ([] if of is None else of.numbers)} for of in (now, before))
+    found = []
+    for name in ("makespan", *FIRST):
+        if name not in numbers:
+            continue
+        each = numbers[name]
+        around = "" if within is None or not within.known else \
+            span(within, name, float(result.makespan) if name == "makespan" else float(each.value or 0))
+        label, said = each.label, around
+        if name == "makespan":
+            label, said = "step time" if training else "makespan", f"measured steps lie in {around}" if around else ""
+        found.append(_tile(label, each.text, _change(each, then.get(name), name in UP), said))
+    found.append(_memory(result, numbers["peak_memory"], then.get("peak_memory")))
     return f'<div class="tiles" role="region" aria-label="Figures" tabindex="0">{"".join(found)}</div>'
 
 
-def _memory(result: Result, before: Result | None) -> str:
+def _memory(result: Result, now: Number, before: Number | None) -> str:
     row = next(each for each in time_table(result, "").rows if each[0] == "peak memory")
-    if result.peak_memory is None:
-        return _tile("peak memory", "unknown", "", row[3])
-    old = None if before is None or before.peak_memory is None else float(before.peak_memory)
     bad = ' bad' if "NOT" in row[3] else ""
-    return _tile("peak memory", format_bytes(float(result.peak_memory)),
-                 _change(float(result.peak_memory), old, False), f"{row[2]} {row[3]}".strip(), bad)
+    return _tile("peak memory", now.text, _change(now, before, False),
+                 f"{row[2]} {row[3]}".strip(), bad)
 
 
 def _tile(label: str, value: str, change: str, note: str, kind: str = "") -> str:
@@ -133,11 +128,11 @@ def _tile(label: str, value: str, change: str, note: str, kind: str = "") -> str
             f'<small>{escape(note)}</small></div>')
 
 
-def _change(now: float, then: float | None, up: bool) -> str:
+def _change(now: Number, then: Number | None, up: bool) -> str:
     """`+3.2 %` with its colour; nothing where nothing was changed."""
-    if then is None or not then:
+    if now.value is None or then is None or not then.value:
         return ""
-    share = now / then - 1
+    share = now.value / then.value - 1
     if abs(share) < 5e-6:
         return '<span class="change">unchanged</span>'
     kind = "better" if (share > 0) == up else "worse"

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from astrarium.config.yamlfile import parse_yaml, read_text
 from astrarium.errors import InputError
 from astrarium.report.pages.html import table_of
-from astrarium.service.web.answers.caches import Caches
+from astrarium.service.answer import Answer
+from astrarium.service.context import Context
+from astrarium.service.operations.report import Report, report
+from astrarium.service.operations.trace import Trace, trace
 from astrarium.service.web.answers.question import Ask
+from astrarium.service.web.answers.shown import shown
 
 __all__ = ["file_page", "kind_answer", "kind_of"]
 
@@ -21,18 +24,18 @@ KEYS = {"serving": {"requests"}, "space": {"choices"}, "design": {"network", "wo
 """Kind of a YAML file -> keys of which one is only in files of that kind."""
 
 
-def kind_answer(question: Ask, caches: Caches) -> dict[str, Any]:
+def kind_answer(question: Ask, context: Context) -> dict[str, Any]:
     """`{"kind": ...}` of a file."""
-    return {"kind": kind_of(caches, question.file)}
+    return {"kind": kind_of(context, question.file)}
 
 
-def kind_of(caches: Caches, name: str) -> str:
+def kind_of(context: Context, name: str) -> str:
     """design, serving, space, study, trace, model, launch, log, fabric, or other: by content, as the command line."""
     from astrarium.search.studyfile import is_study
     from astrarium.trace.read import head_of
     from astrarium.trace.readers import reader_name
 
-    path = os.path.relpath(caches.folder.path(name, "file"), caches.folder.root)
+    path = os.path.relpath(context.folder.path(name, "file"), context.folder.root)
     if is_study(path):
         return "study"
     ending = os.path.splitext(name)[1].lower()
@@ -60,42 +63,24 @@ def _is_model(path: str) -> bool:
         return b'"model_type"' in stream.read(1 << 22)
 
 
-def file_page(question: Ask, caches: Caches) -> dict[str, Any]:
+def file_page(question: Ask, context: Context) -> dict[str, Any]:
     """What a file is, and its content as HTML. A file that is wrong says why."""
-    kind = kind_of(caches, question.file)
-    path = os.path.relpath(caches.folder.path(question.file, "file"), caches.folder.root)
+    kind = kind_of(context, question.file)
     try:
-        return {"kind": kind, **_PAGES.get(kind, _nothing)(path)}
+        return {"kind": kind, **_content(kind, question.file, context)}
     except InputError as error:
         return {"kind": kind, "problem": str(error)}
 
 
-def _nothing(path: str) -> dict[str, Any]:
-    del path
-    return {}
-
-
-def _study(path: str) -> dict[str, Any]:
-    """What `astrarium report` prints."""
-    from astrarium.report.tables.study import report_tables
-    from astrarium.report.tables.study_data import study_report
-    from astrarium.search.studyfile import load_study
-
-    return {"html": "".join(map(table_of, report_tables(study_report([load_study(path)])))),
-            "command": shlex.join(["astrarium", "report", path])}
-
-
-def _trace(path: str) -> dict[str, Any]:
-    """What `astrarium trace show` prints."""
-    from astrarium.report.trace.statistics import statistics_tables
-    from astrarium.report.trace.times import time_tables, times_of
-    from astrarium.trace import groups_of, read_traces
-    from astrarium.trace.counts import statistics
-
-    traces = read_traces([path])
-    counted, times = statistics(traces.classes[0]), times_of(traces.classes[0], traces.texts, groups_of(traces))
-    return {"html": "".join(map(table_of, [*statistics_tables(counted, path), *time_tables(times)])),
-            "command": shlex.join(["astrarium", "trace", "show", path])}
+def _content(kind: str, name: str, context: Context) -> dict[str, Any]:
+    if kind == "log":
+        return _log(name)
+    asked: Mapping[str, Callable[[], Answer]] = {"study": lambda: report(Report(study=name), context),
+                                                 "trace": lambda: trace(Trace(name=name), context)}
+    if kind not in asked:
+        return {}
+    found = asked[kind]()
+    return {"html": shown(found), "command": found.command}
 
 
 def _log(path: str) -> dict[str, Any]:
@@ -112,7 +97,3 @@ def _log(path: str) -> dict[str, Any]:
     title = f"{log.op.name.lower()} of {log.ranks:,} ranks on {log.hosts:,} hosts, as measured"
     return {"html": table_of(Table(title, ">>>>", rows, ("payload", "time", "algbw", "busbw"))),
             "command": shlex.join(["astrarium", "calibrate", path, "--fabric", "mine", "--link-bandwidth", "450GB/s"])}
-
-
-_PAGES: Mapping[str, Callable[[str], dict[str, Any]]] = MappingProxyType({
-    "study": _study, "trace": _trace, "log": _log})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -14,11 +14,13 @@ OPERATION = "astrarium.service.web.answers.ask:ask"
 
 class Ask(Struct, frozen=True, forbid_unknown_fields=True):
     """`view`: what is asked for. `design` with changes `sets` (path -> text), for a comparison also `other` with
-    `other_sets`; or a `file`."""
+    `other_sets`; or a `file`; or the `request` of a job, which is a `verb`."""
 
-    view: Literal["choices", "design", "answer", "details", "compare", "kind", "file", "text"]
+    view: Literal["choices", "design", "answer", "details", "compare", "kind", "file", "text", "job"]
     design: str = ""
     sets: dict[str, str] = {}
     other: str = ""
     other_sets: dict[str, str] = {}
     file: str = ""
+    verb: Literal["plan", "search", "serve"] = "plan"
+    request: dict[str, Any] = {}

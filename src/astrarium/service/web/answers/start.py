@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from astrarium.catalog import load
-from astrarium.service.web.answers.caches import Caches
+from astrarium.service.context import Context
 from astrarium.service.web.answers.question import Ask
 
 __all__ = ["start_choices"]
 
 
-def start_choices(question: Ask, caches: Caches) -> dict[str, Any]:
+def start_choices(question: Ask, context: Context) -> dict[str, Any]:
     """Names with titles of the catalog."""
-    del question, caches
+    del question, context
     usual = ("llama3-70b", "llama3-8b", "llama3-405b", "deepseek-v3", "mixtral-8x7b", "gpt3-175b")
     models = {name: row["title"] for name, row in load("models").items()}
     first = [name for name in usual if name in models]

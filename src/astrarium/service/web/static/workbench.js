@@ -195,7 +195,17 @@
     try { location.href = (await change("/api/jobs", body)).link; }
     catch (error) { said.textContent = error.message; said.classList.add("problem"); }
   };
-  const numbers = new Set(["gpus", "seq", "global_batch", "prompt", "output", "trials", "rate", "seed"]);
+  const filled = (form) => {            // the request of an operation: `a:b` is the field b of a, several[] a list
+    const found = {};
+    for (const [name, value] of new FormData(form)) {
+      if (value === "") continue;
+      const [outer, inner] = name.split(":"), number = form.elements[name]?.type === "number";
+      if (inner) found[outer] = { ...found[outer], [inner]: Number.isFinite(Number(value)) ? Number(value) : value };
+      else if (name.endsWith("[]")) found[name.slice(0, -2)] = [value];
+      else found[name] = number ? Number(value) : value;
+    }
+    return found;
+  };
   for (const form of document.querySelectorAll("form[data-job]")) {
     const when = () => {
       const chosen = new FormData(form).get("purpose");
@@ -208,20 +218,17 @@
     when();
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      const body = { verb: form.dataset.job };
-      for (const [name, value] of new FormData(form)) if (value !== "") body[name] = numbers.has(name) ? Number(value) : value;
-      start(form, body);
+      start(form, { verb: form.dataset.job, request: filled(form) });
     });
   }
   const searching = $("searching");
   if (searching) searching.addEventListener("submit", (event) => {
     event.preventDefault();
-    const body = { verb: "search", design: searching.dataset.design, choices: {} };
+    const choices = {};
     for (const row of searching.querySelectorAll(".choice")) {
-      body.choices[row.querySelector("select").value] = row.querySelector("input").value.split(",").map((v) => v.trim()).filter(Boolean);
+      choices[row.querySelector("select").value] = row.querySelector("input").value.split(",").map((v) => v.trim()).filter(Boolean);
     }
-    for (const [name, value] of new FormData(searching)) if (value !== "") body[name] = numbers.has(name) ? Number(value) : value;
-    start(searching, body);
+    start(searching, { verb: "search", request: { ...filled(searching), space: { base: searching.dataset.design, choices } } });
   });
   const job = $("job");
   if (job) {

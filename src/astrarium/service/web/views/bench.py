@@ -52,7 +52,7 @@ def _searching(name: str) -> str:
 <p>Knobs with the values to try, separated by commas; the data-parallel axis follows the others.</p>
 <div id="choices"></div>
 <p><button type="button" id="add-choice">Add a knob</button></p><div class="fields">
-<label>Minimize<input name="minimize" value="makespan"></label>
+<label>Minimize<input name="minimize[]" value="makespan"></label>
 <label>Trials<input name="trials" type="number" min="1" max="100000" value="50"></label>
 <label>Agent<select name="agent">{agents}</select></label></div>
 <button class="first">Search</button> <span class="said" role="status"></span></form>"""
