@@ -38,7 +38,8 @@ def test_names_that_people_use(kind: str, text: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "text", "close"), [
-    ("models", "deepseek-ai/DeepSeek-V2.5", "deepseek-v2"), ("models", "nvidia/Llama-3.1-405B-Instruct-FP8", "llama3-405b"),
+    ("models", "deepseek-ai/DeepSeek-V2.5", "deepseek-v2"),
+    ("models", "nvidia/Llama-3.1-405B-Instruct-FP8", "llama3-405b"),
     ("models", "mistralai/Mistral-7B-Instruct-v0.2", "mistral-7b"), ("devices", "NVIDIA H100 PCIe", "h100_sxm")])
 def test_a_name_that_is_not_known_has_the_nearest_one(kind: str, text: str, close: str) -> None:
     """Another checkpoint or a quantised one is not the same; the nearest row is named by what the id ends in."""

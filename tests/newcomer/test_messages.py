@@ -45,7 +45,8 @@ def test_one_gpu_is_too_small(run: Run) -> None:
     said = run("plan", "llama3-70b", "--device", "h100", "--gpus", "1", "--global-batch", "8")
     assert "GB are left to it (1.06" in said.err
     assert "TB are missing); expected more NPUs (about 16 if all memory is sharded)" in said.err
-    said = run(*"plan llama3-405b --for serving --device h100 --gpus 1 --prompt 100 --output 10 --ttft 9s --tpot 9s".split())
+    words = "plan llama3-405b --for serving --device h100 --gpus 1 --prompt 100 --output 10 --ttft 9s --tpot 9s"
+    said = run(*words.split())
     assert "has no room for a cache: weights take 410.1 GB of the 76.97 GB that an NPU has for all" in said.err
     assert "expected more GPUs (about 8)" in said.err
 

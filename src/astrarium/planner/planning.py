@@ -45,8 +45,9 @@ from astrarium.workload.transformer import Transformer
 __all__ = ["LIMIT", "TOP", "line_of", "makers_of", "plan", "planned", "settings_for"]
 
 TOP = 5
-MONEY = ("cost_per_tera_tokens", "owned_cost_per_tera_tokens", "cost_per_hour", "training_cost", "capital_cost",
-         "power_peak", "energy_per_tera_tokens", "carbon_per_tera_tokens")
+MONEY = ("npu_hours", "npu_hours_per_tera_tokens", "cost_per_tera_tokens", "owned_cost_per_tera_tokens",
+         "cost_per_hour", "training_cost", "capital_cost", "power_peak", "energy_per_tera_tokens",
+         "carbon_per_tera_tokens")
 Maker = tuple[Callable[[int], Machine], int]
 OF_COUNTS = ("budget", "power", "gpus")      # paths of errors about one device, which leave the others to compare
 LIMIT = 10.0        # CPU seconds of one simulation

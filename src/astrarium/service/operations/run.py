@@ -37,11 +37,13 @@ def run(request: Run, context: Context) -> Answer:
     result, notes = simulated(design, context)
     from astrarium.cost import figures
     from astrarium.cost.interval import interval_of
+    from astrarium.cost.known import prices_assumed
     from astrarium.cost.training import conditions
 
     found, about, within = figures(design, result), conditions(design), interval_of(design)
     tables = summary_tables(result, _titled(name, request), figure_table(found, about, within),
                             interval_table(within, result))
+    notes += [f"money and energy: {text}" for text in prices_assumed(design, found)]
     numbers = [*of_result(result), *of_figures(found)]
     if within is not None and (around := within.around(float(result.makespan))) is not None:
         numbers += [Number(f"makespan_{end}", f"makespan, {end} end of the {100 * within.share:.0f} % interval", value,
