@@ -11,7 +11,7 @@ from astrarium.config import replace, replace_all
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.market import Cost
-from astrarium.units import EnergyPrice, Lifetime, Power
+from astrarium.units import EnergyPrice, HourlyPrice, Lifetime, Power
 
 __all__ = ["POWERS", "assumptions", "catalog_powers", "rents", "usual_cost", "with_prices"]
 
@@ -36,9 +36,10 @@ def usual_cost(device: str) -> str:
 
 
 def rents(device: str) -> dict[str, str]:
-    """Rows of rents of a device -> US dollars of an hour, with the sign."""
-    return {name: row["rent"] for name, row in catalog.load("parts").items()
-            if row["kind"] == "rental" and row.get("device") == device}
+    """Rows of rents of a device -> US dollars of an hour, with the unit; the lowest first."""
+    found = {name: row["rent"] for name, row in catalog.load("parts").items()
+             if row["kind"] == "rental" and row.get("device") == device}
+    return dict(sorted(found.items(), key=lambda each: float(HourlyPrice(each[1]))))
 
 
 def catalog_powers(device: str, stated: Mapping[str, Any], assumed: list[str]) -> dict[str, Any]:

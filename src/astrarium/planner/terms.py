@@ -77,8 +77,8 @@ def cost_of(terms: Terms, device: str, assumed: list[str]) -> Cost:
                 raise
         else:
             others = [f"{name} ({rent})" for name, rent in rents(device).items() if name != given[LIKE]]
-            assumed.append(f"cost: {given[LIKE]}" + (f" (rents in its place, with --cost NAME: {', '.join(others)})"
-                                                     if others else ""))
+            several = f"{others[0]} to {others[-1]}, see astrarium list part" if len(others) > 2 else ", ".join(others)
+            assumed.append(f"cost: {given[LIKE]}" + (f" (or rents, with --cost NAME: {several})" if others else ""))
     problems: list[Problem] = []
     found = decode_into(Cost, given, "cost", problems)
     if problems:
