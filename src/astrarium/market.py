@@ -17,6 +17,7 @@ from astrarium import catalog
 from astrarium.catalog.market import carbon_of, pue_of, tariff_of
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Shorthand
+from astrarium.errors import InputError
 from astrarium.units import (
     OptionalCarbonIntensity,
     OptionalEnergyPerByte,
@@ -48,7 +49,15 @@ class _Rows(Struct, frozen=True):
 
 
 def _named(name: str) -> Mapping[str, Any]:
-    return dict(catalog.row_of("costs", name)["cost"])
+    """The section that a row of costs is, or the rent of a row of parts."""
+    row = catalog.load("parts").get(name)
+    if row is None:
+        return dict(catalog.row_of("costs", name)["cost"])
+    kind = row["kind"]
+    if kind == "rental":
+        return {kind: name}
+    raise InputError("", f"{name} is the price of a {kind} alone", expected=f"a whole section (`astrarium list cost`), "
+                     f"or {kind}: {name} and the other parts")
 
 
 def _one_of_two(cost: Cost) -> Iterable[Problem]:
@@ -71,7 +80,8 @@ def _whole(cost: Cost) -> Iterable[Problem]:
 class Cost(Config, frozen=True, kw_only=True):
     """Parts of a design, its site, and the price of its energy."""
 
-    shorthand: ClassVar[Shorthand | None] = Shorthand(_named, "a row of the catalog (`astrarium list cost`)")
+    shorthand: ClassVar[Shorthand | None] = Shorthand(
+        _named, "a row of the catalog (`astrarium list cost`, or a rental of `astrarium list part`)")
     either = (("pue", "facility"), ("electricity", "tariff"), ("carbon_intensity", "region"))
     rules = (_one_of_two, _bought_or_rented, _whole)
     host: Annotated[str | None, Knob("Hosts that are bought (`astrarium list part`).", choices=_Rows("parts", "host"))

@@ -24,9 +24,28 @@ def test_every_name_and_alias_means_one_row(kind: str) -> None:
 @pytest.mark.parametrize(("kind", "text", "name"), [
     ("devices", "H200", "h200_sxm"), ("devices", "a100", "a100_sxm_80gb"), ("devices", "MI300X", "mi300x"),
     ("models", "meta-llama/Llama-3.1-405B", "llama3-405b"), ("models", "Llama-3.3-70B-Instruct", "llama3-70b"),
-    ("models", "Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b"), ("models", "meta-llama/Llama-2-70b-chat-hf", "llama2-70b")])
+    ("models", "Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b"), ("models", "meta-llama/Llama-2-70b-chat-hf", "llama2-70b"),
+    ("models", "Qwen/Qwen3-32B", "qwen3-32b"), ("models", "deepseek-ai/DeepSeek-V3", "deepseek-v3"),
+    ("models", "deepseek-ai/DeepSeek-V3-0324", "deepseek-v3"),
+    ("models", "Qwen/Qwen3-235B-A22B-Instruct-2507", "qwen3-235b-a22b"),
+    ("models", "mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
+    ("devices", "NVIDIA H100 80GB HBM3", "h100_sxm"), ("devices", "NVIDIA A100-SXM4-40GB", "a100_sxm_40gb"),
+    ("devices", "NVIDIA A100-SXM4-80GB", "a100_sxm_80gb"), ("devices", "Tesla V100-SXM2-32GB", "v100_sxm2_32gb"),
+    ("devices", "AMD Instinct MI300X", "mi300x"), ("devices", "NVIDIA B200", "b200")])
 def test_names_that_people_use(kind: str, text: str, name: str) -> None:
+    """Of devices also those of `torch.cuda.get_device_name` (https://github.com/pytorch/pytorch/pull/194276)."""
     assert catalog.name_of(kind, text) == name
+
+
+@pytest.mark.parametrize(("kind", "text", "close"), [
+    ("models", "deepseek-ai/DeepSeek-V2.5", "deepseek-v2"),
+    ("models", "nvidia/Llama-3.1-405B-Instruct-FP8", "llama3-405b"),
+    ("models", "mistralai/Mistral-7B-Instruct-v0.2", "mistral-7b"), ("devices", "NVIDIA H100 PCIe", "h100_sxm")])
+def test_a_name_that_is_not_known_has_the_nearest_one(kind: str, text: str, close: str) -> None:
+    """Another checkpoint or a quantised one is not the same; the nearest row is named by what the id ends in."""
+    with pytest.raises(InputError) as error:
+        catalog.name_of(kind, text)
+    assert error.value.did_you_mean == close
 
 
 def test_a_design_takes_them() -> None:

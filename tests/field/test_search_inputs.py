@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,25 @@ def test_both_ways_on(here: Path, run: Run) -> None:
     old = searched(run, 20)
     assert "10 trials in" in old.out
     assert "makespan       102.9 us" in old.out
+
+
+def test_a_search_that_finds_nothing_names_the_requirement_and_the_nearest_design(
+        run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said `none: no trial met every requirement`, and not which one, nor by how much."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(
+        "base:\n  workload: {source: collective, op: all_reduce, payload: 1 MB}\n"
+        "  network: {dims: [{shape: ring, npus: 4, bandwidth: 50 GB/s, latency: 500 ns}]}\n"
+        "choices:\n  network.dims[0].bandwidth: [50 GB/s, 100 GB/s]\n  collective.chunks: [1, 2]\n")
+    search = ("search", "s.yaml", "--agent", "grid", "--trials", "4", "--no-study")
+    said = run(*search, "--require", "makespan <= 1 us", "--require", "network_cost <= 1600")
+    assert "missed         makespan <= 1 us: by 2 of 4 trials, trial " in said.out      # the others did not run
+    assert "missed         network_cost <= 1600: by 2 of 4 trials, trial " in said.out
+    assert "nearest to all requirements (trial " in said.out
+    found = json.loads(run(*search, "--json", "--require", "makespan <= 1 us").out)
+    near, all_of_them = found["nearest"], json.loads(run(*search, "--json").out)
+    assert near["missed_by"] == {"makespan <= 1 us": all_of_them["best"]["objectives"]["makespan"] - 1000}
+    assert near["trials_that_miss"] == {"makespan <= 1 us": 4}
+    assert near["design"] == all_of_them["best"]["design"]
+    assert found["best"] is None
+    assert "nearest" not in all_of_them

@@ -14,6 +14,7 @@ import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.search import Space, search
 from astrarium.search.bounds.archive import Archive
+from astrarium.search.trial import Near, Trial, Verdict
 
 PAIRS = (["makespan", "network_cost"], ["makespan", "network_bandwidth"], ["network_cost", "makespan"],
          ["makespan", "makespan * network_cost"], ["runtime_x_bandwidth", "network_cost"])
@@ -89,3 +90,18 @@ def test_what_a_front_cannot_have_is_refused() -> None:
                                 (["makespan", "peak_memory"], {}, "peak_memory has no lower bound")):
         with pytest.raises(InputError, match=says):
             search(small_space(), goal, agent="exact", options=options)
+
+
+def test_the_nearest_of_infeasible_trials() -> None:
+    """Against every trial: fewest shares of the largest misses; those that meet all requirements do not count."""
+    near = Near(2)
+    assert near.found is None
+    slacks = [(-4.0, 1.0), (-1.0, -30.0), (-2.0, -10.0), (1.0, 1.0), (-3.0, -9.0)]
+    trials = [Trial(number, 0, (0,), b"", None, Verdict((1.0,), (), each)) for number, each in enumerate(slacks)]
+    for trial in trials:
+        near.add(trial)
+    found = near.found
+    assert found is not None
+    assert found.missed == (4, 3)
+    shares = {number: max(0, -a) / 4 + max(0, -b) / 30 for number, (a, b) in enumerate(slacks) if min(a, b) < 0}
+    assert found.trial.number == min(shares, key=lambda each: (shares[each], each)) == 2

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -30,7 +31,9 @@ ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 """Latency of a hop inside a host and between hosts where a row of networks has none: no source, an assumption. Measured
 collectives have their own latencies; these are for messages and simulated collectives."""
 BASED_ON = "based_on"
-TUNED = ("instruct", "chat", "hf", "it")        # ends of names of checkpoints that have the shape of their base
+TUNED = re.compile(r"(instruct|thinking|base|chat|hf|it)(\d{4})?$|instruct(?=v\d+$)")
+"""Parts of folded names of checkpoints that have the shape of their base: -Instruct, -Instruct-2507, -Instruct-v0.1."""
+MAKERS = re.compile(r"^(nvidia|tesla|amd|instinct|google|aws|intel)+")      # as drivers print devices
 KINDS = ("devices", "networks", "hosts", "links", "memories", "models", "collectives", "gpus", "stacks", "parts",
          "facilities", "tariffs", "regions", "costs")
 RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "recipes", "engine_collectives",
@@ -185,16 +188,19 @@ def rows_in(kind: str, file: str) -> tuple[str, ...]:
 def name_of(kind: str, text: str) -> str:
     """The name of the row that `text` means: its name, or else one of its `aliases`, whatever the case and the signs
     between words (H200, Llama-3.1-405B), with or without the organisation and the tuning of a Hugging Face id
-    (meta-llama/..., -Instruct). Raises InputError with the nearest match."""
+    (meta-llama/..., -Instruct), and the maker of a device (NVIDIA H100 80GB HBM3). Raises InputError with the nearest
+    match."""
     rows = load(kind)
     if text in rows:
         return text
     known, last = _folded(kind, os.environ.get(VARIABLE, "")), _fold(text.rpartition("/")[2])
-    while last not in known and last.endswith(TUNED):
-        last = last.removesuffix(next(end for end in TUNED if last.endswith(end)))
-    if last not in known:
-        raise InputError(f"catalog.{kind}", f"{text[:60]!r} is not known", expected="one of " + ", ".join(rows),
-                         did_you_mean=nearest(text, rows))
+    while last not in known:
+        bare = MAKERS.sub("", TUNED.sub("", last))
+        if bare == last:
+            close = nearest(text, rows) or known.get(nearest(last, known) or "")
+            raise InputError(f"catalog.{kind}", f"{text[:60]!r} is not known", expected="one of " + ", ".join(rows),
+                             did_you_mean=close)
+        last = bare
     return known[last]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -38,6 +39,8 @@ class Parser(argparse.ArgumentParser):
     renamed: Mapping[str, str] = MappingProxyType({})      # old flag -> the one that has its meaning today
     ignores = False     # unknown arguments end in the namespace's `unknown` instead
     fill: Callable[[Parser], None] | None = None    # adds the arguments of a sub-verb when that is what was asked for
+
+    _asked: Sequence[str] = ()      # the words that are being read
 
     def __init__(self, *, prog: str, description: str, usage: str | None = None, epilog: str | None = None,
                  raw: bool = False):
@@ -75,16 +78,34 @@ class Parser(argparse.ArgumentParser):
             if flag in self.renamed:
                 note(f"{flag} is now {self.renamed[flag]}")
             found.append(self.renamed.get(flag, flag) + equals + value)
+        self._asked = found
         return found
 
     def _unknown(self, word: str) -> str:
         """A sentence about an unknown argument, with the flag that was probably meant."""
+        name = word.partition("=")[0]
+        place = next((str(action.metavar or action.dest) for action in self._actions if not action.option_strings
+                      and name.lstrip("-") == str(action.metavar or action.dest).partition(".")[0].lower()), None)
+        if place is not None and word.startswith("-"):
+            return f"unknown argument {word}; {place} is written without a flag"
         flags = [flag for action in self._actions for flag in action.option_strings]
-        guess = nearest(word.partition("=")[0], flags) if word.startswith("-") else None
+        guess = nearest(name, flags) if word.startswith("-") else None
         return f"unknown argument {word}" + (f"; did you mean {guess}?" if guess else "")
 
+    def _wrong_choice(self, message: str) -> str:
+        """The choice that was probably meant, for argparse's message about one that does not exist."""
+        match = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
+        guess = nearest(match[1], re.findall(r"[^\s',]+", match[2])) if match else None
+        return f"; did you mean {guess}?" if guess else ""
+
     def error(self, message: str) -> NoReturn:
-        """One line to stderr; SystemExit(2)."""
+        """One line to stderr; SystemExit(2). A flag that does not exist comes before arguments that are missing."""
+        if message.startswith("the following arguments are required"):
+            known = self._option_string_actions
+            unknown = next((word for word in self._asked if word.startswith("--") and word != "--"
+                            and word.partition("=")[0] not in known), None)
+            message = message if unknown is None or self.ignores else self._unknown(unknown)
+        message += self._wrong_choice(message)
         self.exit(2, f"{self.prog}: error: {message} ({self.prog} --help prints what it takes)\n")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -60,7 +61,7 @@ def arguments(parser: Parser) -> None:
                                                                        "the stack's (bf16)")
     parser.add_argument("--set", metavar="FIELD=VALUE", action="append", default=[], dest="settings",
                         help="a field of the workload (all: astrarium list field, paths below workload.), such as "
-                             "precision.gradients=fp32 or mask=skip; may be repeated")
+                             "workload.mask=skip or precision.gradients=fp32; may be repeated")
     space_flags(parser)
     serving_flags(parser)
     parser.add_argument("--network", metavar="N", help="a design or network file, or networks of the catalog, "
@@ -202,12 +203,17 @@ def _print(found: Shortlist, line: Line, options: argparse.Namespace) -> None:
 def _settings(texts: list[str], precision: str | None) -> dict[str, Any]:
     """`precision.gradients=fp32` as {"precision": {"gradients": "fp32"}}, with the formats of `precision`."""
     from astrarium.config import assignment
+    from astrarium.design import Design
 
+    others = [name for name in Design.__struct_fields__ if name != "workload"]
     found: dict[str, Any] = {} if precision is None else {"precision": dict(PRECISIONS[precision])}
     for text in texts:
         path, value = assignment(text)
         inner = found
-        *outer, last = path.split(".")
+        *outer, last = path.removeprefix("workload.").split(".")
+        if re.split(r"[.\[]", path)[0] in others:
+            raise InputError(f"--set {path}", "is not a field of the workload", expected="--network, --compute, "
+                             "--collectives, --stack or --cost for the rest of the design")
         for name in outer:
             inner = inner.setdefault(name, {})
         if last in inner:

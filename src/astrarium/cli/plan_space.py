@@ -36,6 +36,8 @@ def fixed_of(texts: list[str]) -> dict[str, list[Any]]:
 
     found: dict[str, list[Any]] = {}
     for text in texts:
+        if "=" not in text:
+            raise InputError(f"--fix {text}", "has no values", expected="PART=V[,V...], such as tp=4,8")
         name, value = assignment(text)
         every = [assignment(f"{name}={each.strip()}")[1] for each in value.split(",")] if isinstance(value, str) else \
             value if isinstance(value, list) else [value]

@@ -184,11 +184,16 @@ def _figures(design: Design, result: Result, options: argparse.Namespace,
              within: Interval | None) -> dict[str, dict[str, Any]]:
     """The figures, what holds for those of training, and the interval of the step time."""
     from astrarium.cost import figures
+    from astrarium.cost.known import prices_assumed
     from astrarium.cost.training import conditions
     from astrarium.report.tables.interval import plain_interval
 
-    about = conditions(design)
-    return {"figures": figures(design, result, options.figure), **({"training": about} if about else {}),
+    about, found = conditions(design), figures(design, result, options.figure)
+    prices = prices_assumed(design, found)
+    if prices:
+        note(f"money and energy: {'; '.join(prices)}")
+    return {"figures": found, **({"training": about} if about else {}),
+            **({"prices": {"assumed": prices}} if prices else {}),
             **({"interval": plain_interval(within, float(result.makespan))} if within else {})}
 
 

@@ -30,7 +30,7 @@ def arguments(parser: Parser) -> None:
     """The space, what is wanted, who looks for it, and where trials are kept."""
     parser.add_argument("space", metavar="SPACE.yaml", help="the space, a search file, or a bundle (.zip) to run again")
     set_flag(parser, "change a field of the base")
-    parser.add_argument("--minimize", metavar="EXPR", action="append", default=[],
+    parser.add_argument("--minimize", "--objective", metavar="EXPR", action="append", default=[],
                         help="makespan, runtime_x_cost, of a serving file ttft_p99, any expression over figures and "
                              "design paths; may be repeated")
     parser.add_argument("--maximize", metavar="EXPR", action="append", default=[], help="as --minimize, but more is "

@@ -11,25 +11,35 @@ from astrarium.config import replace, replace_all
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.market import Cost
-from astrarium.units import EnergyPrice, Lifetime, Power
+from astrarium.units import EnergyPrice, HourlyPrice, Lifetime, Power
 
-__all__ = ["POWERS", "assumptions", "catalog_powers", "usual_cost", "with_prices"]
+__all__ = ["POWERS", "assumptions", "catalog_powers", "rents", "usual_cost", "with_prices"]
 
 POWERS = ("power", "idle_power")
 IDLE = 80 / 700     # power of an idle NPU over its limit: an H100's, whose row has the sources of both
 
 
 def usual_cost(device: str) -> str:
-    """The first row of whole `cost` sections whose host or device is of `device`. Raises InputError."""
+    """The first row of whole `cost` sections whose host or device is of `device`; else its first rent. Raises
+    InputError."""
     for name, row in catalog.load("costs").items():
         parts = [part(row["cost"][key]) for key in ("host", "device") if key in row["cost"]]
         if any(each.device == device for each in parts):
             return name
+    for name in rents(device):
+        return name
     priced = [name for name, row in catalog.load("parts").items() if row.get("device") == device]
     raise InputError("cost", f"the catalog has no whole section of prices of {device}"
                      + (f" (its parts: {', '.join(priced)})" if priced else ", and no part of it"),
                      expected="--cost: a row of costs (`astrarium list cost`, or your own in --catalog), or fields, "
                      "such as --cost host=... --cost switch=...")
+
+
+def rents(device: str) -> dict[str, str]:
+    """Rows of rents of a device -> US dollars of an hour, with the unit; the lowest first."""
+    found = {name: row["rent"] for name, row in catalog.load("parts").items()
+             if row["kind"] == "rental" and row.get("device") == device}
+    return dict(sorted(found.items(), key=lambda each: float(HourlyPrice(each[1]))))
 
 
 def catalog_powers(device: str, stated: Mapping[str, Any], assumed: list[str]) -> dict[str, Any]:
@@ -62,7 +72,10 @@ def with_prices(design: Design) -> tuple[Design, tuple[str, ...]]:
             return design, (*assumed, f"no prices of {device} are in the catalog")
         design = replace(design, "cost", name)
         assumed.append(f"cost: {name}, of the catalog")
-    return design, (*assumed, *assumptions(design.cost))
+    host = design.cost.host
+    whole = [] if host is None or part(host).npus <= design.network.npus else [
+        f"a whole {host}: {design.network.npus} of its {part(host).npus} NPUs serve"]
+    return design, (*assumed, *assumptions(design.cost), *whole)
 
 
 def assumptions(cost: Cost) -> Iterator[str]:

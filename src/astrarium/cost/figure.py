@@ -26,7 +26,9 @@ class Figure(Struct, frozen=True):
     `of_time`: 1 for a figure that grows as the step time does, -1 for a rate that falls so; both have
     the interval of the step time. `at_least` gives a lower bound of the figure before a run, 0 where none is known: a
     search does not run a design that cannot meet a requirement. `check` raises InputError for a design that does not
-    say what it needs. `run` prints figures that have a `label`, as `shown` writes them, of designs that pass the check.
+    say what it needs. `run` prints figures that have a `label`, as `shown` writes them, of designs that pass the check
+    and are to have it `printed` (None: all). `of_catalog`: `run` takes the catalog's prices of the device if the design
+    has none; searches take none.
     """
 
     of_result: Callable[[Any], float] | None = None
@@ -40,6 +42,8 @@ class Figure(Struct, frozen=True):
     label: str = ""
     shown: Callable[[float], str] = str
     of_time: int = 0
+    of_catalog: bool = False
+    printed: Callable[[Design], bool] | None = None
 
     def measure(self, design: Design, result: Any) -> float:
         """The figure of a run; NaN for one of designs alone."""

@@ -7,12 +7,13 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 
 from astrarium import registry
+from astrarium.cost.assumed import with_prices
 from astrarium.cost.figure import Figure
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
 from astrarium.result import Result
 
-__all__ = ["FIGURES", "figures", "sentence"]
+__all__ = ["FIGURES", "figures", "prices_assumed", "sentence"]
 
 KIND = registry.Kind("figure")
 
@@ -58,7 +59,8 @@ def figures(design: Design, result: Result, more: Iterable[str] = ()) -> dict[st
     found = {}
     for name in registry.built_ins("figure"):
         figure = FIGURES[name]
-        if figure.label and (result.recorded or not figure.record):
+        known = result.recorded or not figure.record
+        if figure.label and known and (figure.printed is None or figure.printed(design)):
             with contextlib.suppress(InputError):
                 found[name] = _of(figure, design, result)
     return found | {name: _of(_known(name), design, result) for name in more}
@@ -71,7 +73,14 @@ def _known(name: str) -> Figure:
     return FIGURES[name]
 
 
+def prices_assumed(design: Design, found: Iterable[str]) -> tuple[str, ...]:
+    """What the figures in `found` assume of prices and powers, in words."""
+    return with_prices(design)[1] if any(FIGURES[name].of_catalog for name in found) else ()
+
+
 def _of(figure: Figure, design: Design, result: Result) -> float:
+    if figure.of_catalog:
+        design, _ = with_prices(design)
     if figure.check is not None:
         figure.check(design)
     return figure.measure(design, result) if figure.of_design is None else figure.of_design(design)

@@ -23,7 +23,8 @@ from astrarium.errors import InputError
 from astrarium.result import Result
 
 __all__ = ["CARBON", "CARBON_PER_TERA_TOKENS", "COST_PER_HOUR", "ENERGY_COST", "ENERGY_PER_TERA_TOKENS",
-           "OWNED_COST_PER_TERA_TOKENS", "TRAINING_COST", "check_hourly", "cost_per_hour"]
+           "OWNED_COST_PER_TERA_TOKENS", "TRAINING_COST", "carbon_of_run", "check_carbon", "check_hourly",
+           "cost_of_run", "cost_per_hour"]
 
 HOUR, KWH = 3600.0, 3.6e6
 
@@ -69,8 +70,13 @@ def _energy_cost(design: Design, result: Result) -> float:
     return site_energy(design, result) / KWH * (design.cost.energy_price or 0.0)
 
 
-def _carbon(design: Design, result: Result) -> float:
-    """kgCO2 of a run."""
+def check_carbon(design: Design, figure: str = "carbon") -> None:
+    """Raises InputError that names all that the CO2 of the energy needs."""
+    _check_energy(figure, "carbon_intensity")(design)
+
+
+def carbon_of_run(design: Design, result: Result) -> float:
+    """kgCO2 of the energy of a run."""
     return site_energy(design, result) / KWH * (design.cost.grid or 0.0) / 1000
 
 
@@ -78,7 +84,8 @@ def _per_tera(amount: Callable[[Design, Result], float], figure: str) -> Callabl
     return lambda design, result: amount(design, result) / tokens_of(figure, design) * TERA
 
 
-def _run_cost(design: Design, result: Result) -> float:
+def cost_of_run(design: Design, result: Result) -> float:
+    """US dollars of the time that a run takes."""
     return cost_per_hour(design, result) / HOUR * seconds_of(result)
 
 
@@ -109,19 +116,19 @@ ENERGY_COST = Figure(of_both=_energy_cost, record=True, check=_check_energy("ene
 COST_PER_HOUR = Figure(of_both=cost_per_hour, record=True, over_cases="mean", check=check_hourly,
                        label="price of an hour", shown=dollars)
 TRAINING_COST = Figure(
-    of_both=lambda design, result: _per_tera(_run_cost, "training_cost")(design, result) / TERA
+    of_both=lambda design, result: _per_tera(cost_of_run, "training_cost")(design, result) / TERA
     * (design.cost.tokens or 0.0), record=True, check=_check_training, label="price of the training run", shown=dollars,
     of_time=1)
 OWNED_COST_PER_TERA_TOKENS = Figure(
-    of_both=_per_tera(_run_cost, "owned_cost_per_tera_tokens"), record=True, over_cases="mean", check=_check_owned,
+    of_both=_per_tera(cost_of_run, "owned_cost_per_tera_tokens"), record=True, over_cases="mean", check=_check_owned,
     label="price of 10^12 tokens, bought", shown=dollars, of_time=1)
 ENERGY_PER_TERA_TOKENS = Figure(
     of_both=_per_tera(lambda design, result: site_energy(design, result) / KWH, "energy_per_tera_tokens"), record=True,
     over_cases="mean", check=_check_tokens("energy_per_tera_tokens", _check_energy("energy_per_tera_tokens")),
     label="energy of 10^12 tokens", shown=lambda value: f"{plain_number(value)} kWh", of_time=1)
-CARBON = Figure(of_both=_carbon, record=True, check=_check_energy("carbon", "carbon_intensity"),
+CARBON = Figure(of_both=carbon_of_run, record=True, check=check_carbon,
                 label="CO2 of the energy", shown=lambda value: f"{plain_number(value)} kg CO2")
 CARBON_PER_TERA_TOKENS = Figure(
-    of_both=_per_tera(_carbon, "carbon_per_tera_tokens"), record=True, over_cases="mean",
+    of_both=_per_tera(carbon_of_run, "carbon_per_tera_tokens"), record=True, over_cases="mean",
     check=_check_tokens("carbon_per_tera_tokens", _check_energy("carbon_per_tera_tokens", "carbon_intensity")),
     label="CO2 of 10^12 tokens", shown=lambda value: f"{plain_number(value)} kg CO2", of_time=1)

@@ -13,7 +13,6 @@ from astrarium.planner.layout import layouts
 from astrarium.planner.machine import Machine
 from astrarium.planner.objective import priced
 from astrarium.planner.terms import Terms
-from astrarium.search.constraints import ContradictionError
 
 __all__ = ["check_budget", "counts_within"]
 
@@ -61,10 +60,7 @@ def counts_within(make: Callable[[int], Machine], host: int, job: Job, terms: Te
 
     def allowed(hosts: int) -> bool:
         machine = make(hosts * host)
-        try:
-            return next(iter(layouts(job, machine.npus, machine.host, fixed, lift)), None) is not None
-        except ContradictionError:
-            return False
+        return layouts(job, machine.npus, machine.host, fixed, lift).possible
 
     largest = next((each for each in range(low, 0, -1) if allowed(each)), 0)
     if not largest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from astrarium.errors import InputError
@@ -18,6 +19,7 @@ __all__ = ["Allowed", "Layout", "layouts"]
 
 Recompute = Literal["none", "selective", "operators", "full"]
 USUAL = ("1f1b", "interleaved")
+MOST = 8        # values of a part that a refusal names
 
 
 class Layout(Struct, frozen=True, order=True):
@@ -63,6 +65,10 @@ class Layout(Struct, frozen=True, order=True):
         return {**{name: getattr(self, name) for name in self.__struct_fields__}, "schedule": self.schedule or usual}
 
 
+def _listed(name: str, values: Sequence[Any]) -> str:
+    return f"{name} {' or '.join(map(str, values))}"
+
+
 def _divisors(number: int, most: int | None = None) -> list[int]:
     return [each for each in range(1, min(number, most or number) + 1) if number % each == 0]
 
@@ -101,14 +107,29 @@ class Allowed(Struct, frozen=True):
         try:
             space = self._space(rules)
         except ContradictionError as error:
-            asked = ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in self.fixed.items())
-            raise ContradictionError("gpus", f"no layout of {self.npus:,} NPUs and {self.job.global_batch:,} samples "
-                                     f"{f'with {asked} ' if asked else ''}is allowed: {error.message}",
-                                     expected=f"other sizes{self._or_lift(rules)}") from None
+            raise self._refusal(rules, error.message) from None
         names = [axis.name.removeprefix("workload.") for axis in space.axes]
         for point in space.points():
             values = dict(zip(names, space.numbers(point)))
             yield Layout(**values | {"schedule": "" if values["schedule"] in USUAL else values["schedule"]})
+
+    @property
+    def possible(self) -> bool:
+        """Whether there is a layout."""
+        return self._some([each.rule for each in self.rulings if not each.lifted])
+
+    def _refusal(self, rules: Sequence[Rule], why: str) -> ContradictionError:
+        """Why there is no layout, and which values of each fixed part, with the others as they are, leave one."""
+        asked = ", ".join(_listed(name, values) for name, values in self.fixed.items())
+        unmet = why.replace("workload.uneven != 'refuse' or ", "").replace("workload.", "").replace("model.", "")
+        usual = _choices(self.job, self.npus)
+        better = [_listed(name, values) for name in self.fixed if (values := [
+            each for each in usual[name] if msgspec.structs.replace(
+                self, choices={**self.choices, name: [each]})._some(rules)][:MOST])]
+        return ContradictionError(
+            "gpus", f"no layout of {self.npus:,} NPUs and {self.job.global_batch:,} samples "
+            f"{f'with {asked} ' if asked else ''}is allowed: {unmet.replace('no design meets', 'none meets')}",
+            expected=", or ".join([*better, "other sizes"]) + self._or_lift(rules))
 
     def _or_lift(self, rules: Sequence[Rule]) -> str:
         """What a refusal says of rules: which of them to lift, if that leaves a layout; else nothing."""

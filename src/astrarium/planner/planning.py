@@ -45,8 +45,9 @@ from astrarium.workload.transformer import Transformer
 __all__ = ["LIMIT", "TOP", "line_of", "makers_of", "plan", "planned", "settings_for"]
 
 TOP = 5
-MONEY = ("cost_per_tera_tokens", "owned_cost_per_tera_tokens", "cost_per_hour", "training_cost", "capital_cost",
-         "power_peak", "energy_per_tera_tokens", "carbon_per_tera_tokens")
+MONEY = ("npu_hours", "npu_hours_per_tera_tokens", "cost_per_tera_tokens", "owned_cost_per_tera_tokens",
+         "cost_per_hour", "training_cost", "capital_cost", "power_peak", "energy_per_tera_tokens",
+         "carbon_per_tera_tokens")
 Maker = tuple[Callable[[int], Machine], int]
 OF_COUNTS = ("budget", "power", "gpus")      # paths of errors about one device, which leave the others to compare
 LIMIT = 10.0        # CPU seconds of one simulation
@@ -295,10 +296,14 @@ def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -
         raise InputError("gpus", f"no layout of {machines[0].npus:,} NPUs divides the model: {explored[0].refused}",
                          expected="other sizes, or another --fix")
     smallest, machine = min(zip((each.smallest for each in explored), machines), key=lambda pair: pair[0])
-    need = f": each needs at least {format_bytes(smallest)}, and {format_bytes(machine.room)} are left to it" \
-        if smallest < math.inf else ""
-    more = f"more NPUs (about {math.ceil(machine.npus * smallest / machine.room):,} if all memory is sharded)" \
-        if need else "more NPUs"
+    need, more = "", "more NPUs"
+    if smallest < math.inf:
+        need = (f": each needs at least {format_bytes(smallest)}, and {format_bytes(machine.room)} are left to it "
+                f"({format_bytes(smallest - machine.room)} are missing)")
+        count = math.ceil(machine.npus * smallest / machine.room)
+        host = max(machine.host, host_size(machine.device))
+        whole = count if count <= host else -(-count // host) * host
+        more = f"more NPUs (about {whole:,} if all memory is sharded)"
     raise InputError("gpus", f"none of {total:,} layouts fits {machine.npus} x {machine.device}{need}"
                      + (f" ({problem})" if problem else ""),
                      expected=f"{more}, more memory in each, or a smaller --reserve")

@@ -11,13 +11,16 @@ from astrarium.catalog.market import check_device
 from astrarium.config.base import ConfigError, decode_into
 from astrarium.config.named import LIKE
 from astrarium.config.spec import Problem
-from astrarium.cost.assumed import POWERS, assumptions, catalog_powers, usual_cost
+from astrarium.cost.assumed import POWERS, assumptions, catalog_powers, rents, usual_cost
 from astrarium.errors import InputError, nearest
 from astrarium.market import Cost
 from astrarium.planner.objective import OBJECTIVES
 from astrarium.units import Money, Power, Quantity
 
 __all__ = ["Terms", "cost_of", "powers_of", "terms_of"]
+
+WHOLE = frozenset({LIKE, "host", "device", "rental"})
+"""Fields that price a system; without one of them, the others change the usual row."""
 
 
 class Terms(Struct, frozen=True):
@@ -66,9 +69,16 @@ def cost_of(terms: Terms, device: str, assumed: list[str]) -> Cost:
     """The `cost` section of a device's machines; adds to `assumed` what the caller left open. Raises InputError, also
     for prices of another device."""
     given = dict(terms.cost)
-    if not given:
-        given = {LIKE: usual_cost(device)}
-        assumed.append(f"cost: {given[LIKE]}")
+    if not given.keys() & WHOLE:
+        try:
+            given = {LIKE: usual_cost(device), **given}
+        except InputError:
+            if not given:
+                raise
+        else:
+            others = [f"{name} ({rent})" for name, rent in rents(device).items() if name != given[LIKE]]
+            several = f"{others[0]} to {others[-1]}, see astrarium list part" if len(others) > 2 else ", ".join(others)
+            assumed.append(f"cost: {given[LIKE]}" + (f" (or rents, with --cost NAME: {several})" if others else ""))
     problems: list[Problem] = []
     found = decode_into(Cost, given, "cost", problems)
     if problems:

@@ -24,7 +24,8 @@ OPERATIONS = {
 }
 
 
-SAID = {"prices": "part", "price": "part", "topology": "shape", "topologies": "shape"}
+SAID = {"price": "part", "rental": "part", "topology": "shape", "fabric": "blueprint",
+        "collective": "operation", "accelerator": "device", "llm": "model", "objective": "figure"}
 """Words for kinds that have another name."""
 
 
@@ -46,14 +47,15 @@ def kinds() -> tuple[str, ...]:
 
 
 def kind_named(word: str, path: str = "list") -> str:
-    """The kind that a word stands for, in the plural as well. Raises InputError with `path`."""
+    """The kind that a word stands for, in the plural and in capitals as well. Raises InputError with `path`."""
     known = kinds()
-    found = SAID.get(word, word)
-    for kind in (found, found.removesuffix("s"), found.removesuffix("ies") + "y"):
+    lower = word.lower()
+    for each in (lower, lower.removesuffix("s"), lower.removesuffix("ies") + "y"):
+        kind = SAID.get(each, each)
         if kind in known:
             return kind
     raise InputError(path, f"unknown kind {word[:60]!r}", expected="one of " + ", ".join(known),
-                     did_you_mean=nearest(word, known))
+                     did_you_mean=nearest(lower, known))
 
 
 def choices(kind: str) -> list[Row]:

@@ -42,7 +42,7 @@ from astrarium.search.studyfile import (
     stored_starts,
     tried,
 )
-from astrarium.search.trial import Front, Progress, Top, Trial, Verdict
+from astrarium.search.trial import Front, Near, Nearest, Progress, Top, Trial, Verdict
 from astrarium.search.workers import Judges, Workers, cache_of
 
 __all__ = ["DEFAULT", "Progress", "Study", "cache_of", "chosen_agent", "conduct", "search"]
@@ -148,6 +148,7 @@ class Study(Struct, frozen=True):
     refused: int = 0
     first: Trial | None = None      # of the starts
     fidelity: tuple[Correlation, ...] = ()      # of the cheaper network models, the cheapest first
+    nearest: Nearest | None = None        # to meeting all requirements
 
     @property
     def base(self) -> Trial | None:
@@ -205,7 +206,7 @@ class _Loop:
         self.agent = started(plan.agent, plan.space, plan.goal, plan.seed) if agent is None else agent
         self.outside = isinstance(plan.agent, Options) and plan.agent.outside
         self.signs = tuple(-1.0 if each.maximize else 1.0 for each in plan.goal.objectives)
-        self.front, self.top = Front(self.signs), Top(self.signs[0])
+        self.front, self.top, self.near = Front(self.signs), Top(self.signs[0]), Near(len(plan.goal.requirements))
         self.stored: Iterator[Trial] = store.trials()
         self.done = self.distinct = self.fresh = self.round = self.refused = 0
         self.start = self.told = time.perf_counter()
@@ -230,8 +231,8 @@ class _Loop:
             self.notes.append(f"{self.stored_stops:,} stored trials were stopped at the limit of an earlier command, "
                               "and stay without values whatever the limit is now; another --study tries them again")
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
-                     time.perf_counter() - self.start, self.fresh, exhausted,
-                     self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused, self.first)
+                     time.perf_counter() - self.start, self.fresh, exhausted, self._proof(), tuple(self.notes),
+                     self.problem, self.top.trials, self.refused, self.first, nearest=self.near.found)
 
     def _batches(self) -> bool:
         """Rounds of a batch each. Returns whether the agent has nothing left to propose."""
@@ -333,8 +334,8 @@ class _Loop:
             self.first = trial
         self.done += 1
         self.distinct += trial.same_as is None
-        self.front.add(trial)
-        self.top.add(trial)
+        for kept in (self.front, self.top, self.near):
+            kept.add(trial)
         self.problem = self.problem or trial.verdict.problem
         self.stopped += trial.verdict.stopped
         self.beyond += trial.verdict.beyond

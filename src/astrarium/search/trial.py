@@ -9,7 +9,7 @@ from msgspec import Struct
 from astrarium.search.axes import Point
 from astrarium.search.limits import STOPPED
 
-__all__ = ["BEYOND", "Front", "Progress", "Top", "Trial", "Verdict"]
+__all__ = ["BEYOND", "Front", "Near", "Nearest", "Progress", "Top", "Trial", "Verdict"]
 
 BEST = 10
 BEYOND = "beyond the cap"      # how the reasons of trials begin that were stopped as their objective cannot be good
@@ -90,6 +90,42 @@ class Top:
     def trials(self) -> tuple[Trial, ...]:
         """The collected trials, the best first."""
         return tuple(trial for _, _, trial in self._kept)
+
+
+class Nearest(Struct, frozen=True):
+    """The trial that comes nearest to meeting all requirements. `missed` [requirements]: trials that miss each."""
+
+    trial: Trial
+    missed: tuple[int, ...]
+
+
+class Near:
+    """Collects the trials that come nearest to meeting all requirements: no other misses each of them by less."""
+
+    def __init__(self, requirements: int):
+        self._missed = [0] * requirements
+        self._most = [0.0] * requirements        # by which a trial missed it
+        self._kept: list[tuple[tuple[float, ...], Trial]] = []
+
+    def add(self, trial: Trial) -> None:
+        """Add a trial; those that meet all requirements, or of which no margins are known, do not count."""
+        short = tuple(max(0.0, -slack) for slack in trial.verdict.slacks)
+        if not any(short):
+            return
+        self._missed = [count + (each > 0) for count, each in zip(self._missed, short, strict=True)]
+        self._most = list(map(max, self._most, short))
+        if any(all(a <= b for a, b in zip(other, short)) for other, _ in self._kept):
+            return
+        self._kept = [(other, kept) for other, kept in self._kept if not all(b <= a for a, b in zip(other, short))]
+        self._kept.append((short, trial))
+
+    @property
+    def found(self) -> Nearest | None:
+        """The nearest trial: each miss counts as a share of the largest miss of its requirement."""
+        def far(each: tuple[tuple[float, ...], Trial]) -> tuple[float, int]:
+            return sum(miss / most for miss, most in zip(each[0], self._most) if miss), each[1].number
+
+        return Nearest(min(self._kept, key=far)[1], tuple(self._missed)) if self._kept else None
 
 
 class Front:

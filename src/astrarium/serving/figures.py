@@ -13,13 +13,14 @@ from types import MappingProxyType
 
 from astrarium.cost import FIGURES, Figure
 from astrarium.cost.rates import RATES
+from astrarium.cost.shares import PER, SHOWN
 from astrarium.errors import InputError
 from astrarium.serving.deployment import Deployment
 from astrarium.serving.design import ServingDesign
 from astrarium.serving.members import Member
 from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Objective
-from astrarium.serving.prices import PER, SHOWN, amounts
+from astrarium.serving.prices import amounts
 from astrarium.serving.serve import most_requests
 from astrarium.serving.slo import METRICS, STATISTICS, Limit, Slo
 from astrarium.units import format_time

@@ -7,30 +7,25 @@ it on one kind of token: it is not divided between prompts and answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
 
-from astrarium.catalog.market import part
 from astrarium.cost.assumed import with_prices
-from astrarium.cost.capital import dollars
-from astrarium.cost.figure import plain_number
 from astrarium.cost.rates import RATES, Rate
+from astrarium.cost.shares import shares
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.serving.outcome import PS, Served
 
-__all__ = ["PER", "SHOWN", "Prices", "amounts", "prices_of"]
+__all__ = ["Prices", "amounts", "prices_of"]
 
-SECOND, KWH, MEGA = 1e9, 3.6e6, 1e6     # ns; J; tokens
-PER: Mapping[str, str] = MappingProxyType({
+SECOND = 1e9     # ns
+DONE: Mapping[str, str] = MappingProxyType({
     "per_mega_tokens": "output_tokens_per_s", "per_mega_input_tokens": "prompt_tokens_per_s",
     "per_request": "requests_per_s"})
-"""What amounts are put on -> its rate in `Served.rates`."""
-SHOWN: Mapping[str, Callable[[float], str]] = MappingProxyType({
-    "cost": dollars, "energy": lambda value: f"{plain_number(value)} J",
-    "carbon": lambda value: f"{plain_number(value)} kg CO2"})
+"""What amounts are put on (`cost.shares.PER`) -> its rate in `Served.rates`."""
 
 
 class Prices(Struct, frozen=True):
@@ -52,10 +47,9 @@ def amounts(name: str, rates: Sequence[Rate], served: Served) -> Mapping[str, fl
     of the fleet: its instances count for the whole time, those that are down or not there yet as idle ones."""
     busy = [part.busy / PS / served.span / part.servers for part in served.parts]
     second = sum(rates[part.member].value(SECOND, SECOND * min(1.0, share))
-                 for part, share in zip(served.parts, busy, strict=True)) * (KWH if name == "energy" else 1.0)
+                 for part, share in zip(served.parts, busy, strict=True))
     per = served.rates(served.window)
-    return {key: float(second / per[each]) * (MEGA if "mega" in key else 1.0)
-            for key, each in PER.items() if per[each]}
+    return shares(name, second, {key: per[each] for key, each in DONE.items()})
 
 
 def prices_of(designs: Sequence[Design], served: Served) -> Prices:
@@ -69,8 +63,4 @@ def prices_of(designs: Sequence[Design], served: Served) -> Prices:
             found[name] = amounts(name, [rate_of(design, name) for design, _ in priced], served)
         except InputError as error:
             unknown[name] = str(error)
-    for design in (design for design, _ in priced if "cost" in found):
-        host = design.cost.host
-        if host is not None and part(host).npus > design.network.npus:
-            assumed.append(f"a whole {host}: {design.network.npus} of its {part(host).npus} NPUs serve")
     return Prices(found, tuple(dict.fromkeys(assumed)) if found else (), unknown)

@@ -21,6 +21,8 @@ from astrarium.serving.find import REACH, TOLERANCE, FoundRate, Tried, find_rate
 from astrarium.serving.policy import Buckets, Policy
 from astrarium.serving.servers import fleet_of
 from astrarium.serving.steps.simulated import Known
+from astrarium.units import format_bytes
+from astrarium.workload.inference.footprint import NoRoomError
 
 __all__ = ["Candidate", "Explored", "Lost", "Progress", "Trial", "explore"]
 
@@ -68,12 +70,13 @@ class Trial(Struct, frozen=True):
 
 class Lost(Struct, frozen=True):
     """An engine that is not in the table: `why`, and the `kind` of reason: memory, limits, ceiling, probe, slower,
-    unknown."""
+    unknown. `npus`: NPUs whose memory the weights fill, if these are too large."""
 
     engine: Engine
     device: str
     kind: str
     why: str
+    npus: float = 0.0
 
 
 class Progress(Struct, frozen=True):
@@ -109,8 +112,8 @@ class _Search(Struct):
 
     def candidate(self, engine: Engine, machine: Machine, pools: PoolsCeiling | None = None) -> Candidate | None:
         """The engine with its ceiling (of `pools`: theirs); None, and why, where it cannot serve."""
-        def no(kind: str, why: str) -> None:
-            self.lost.append(Lost(engine, machine.device, kind, why))
+        def no(kind: str, why: str, npus: float = 0.0) -> None:
+            self.lost.append(Lost(engine, machine.device, kind, why, npus))
 
         key = (machine.device, engine.layout, engine.weights, engine.cache, engine.prefill, engine.workers)
         known = self.shared.setdefault(key, {})
@@ -119,9 +122,12 @@ class _Search(Struct):
             policy = self.service.policy(engine, design)
             one = fleet_of(design, policy, Buckets(), known).instances[0]
             ceiling = pools or ceiling_of(self.service, one.front[0], one.offset / 1000)
+        except NoRoomError as error:
+            no("memory", f"has no room for a cache: weights take {format_bytes(error.weights)} of the "
+               f"{format_bytes(error.room)} that an NPU has for all", engine.npus * error.weights / error.room)
+            return None
         except InputError as error:
-            kind = "memory" if error.path == "memory.capacity" else "unknown"
-            no(kind, error.message.partition(", working memory")[0])
+            no("memory" if error.path == "memory.capacity" else "unknown", error.message)
             return None
         if ceiling is None:
             no("memory", "its cache holds no whole request")

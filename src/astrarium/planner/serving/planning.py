@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -226,8 +227,11 @@ def _refuse(explored: Explored, service: Service) -> None:
     """Raise InputError: no engine holds the limits."""
     kinds = {each.kind: each for each in sorted(explored.lost, key=lambda each: each.engine.npus)}   # the largest
     said = "; ".join(f"{each.engine} ({each.engine.format}): {each.why}" for each in kinds.values())
+    more = "more GPUs"
+    if all(each.npus for each in explored.lost) and explored.lost:
+        more += f" (about {2 ** math.ceil(math.log2(min(each.npus for each in explored.lost))):,})"
     raise InputError("gpus", f"no engine serves {service.name} within {service.slo}: {said[:600]}" if said else
-                     "no engine has so few NPUs", expected="more GPUs, other limits, or another --fix")
+                     "no engine has so few NPUs", expected=f"{more}, other limits, or another --fix")
 
 
 def assumptions(service: Service) -> list[str]:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from astrarium.cost.shares import shares
 from astrarium.errors import InputError
 from astrarium.planner.machine import Machine
 from astrarium.planner.objective import OBJECTIVES, Objective
@@ -14,7 +15,7 @@ from astrarium.planner.serving.service import Service
 
 __all__ = ["RANKED", "Price", "price_of"]
 
-HOUR, JOULES, MEGA = 3.6e12, 3.6e6, 1e6    # ns, of a kWh, tokens
+HOUR, SECOND = 3.6e12, 1e9      # ns
 RANKED: Mapping[str, str] = MappingProxyType({"cost": "$/h", "energy": "kW", "carbon": "kg CO2/h"})
 """Objectives that weigh GPUs -> the unit of the weight."""
 
@@ -31,11 +32,11 @@ class Price(Struct, frozen=True):
 
     def figures(self, tokens: float, busy: float) -> Mapping[str, float]:
         """US dollars, J and kg of CO2 of 10^6 output tokens, for `tokens` per second and NPU."""
-        second = 1e9 / self.npus / tokens if tokens else float("inf")
-        found = {name: rate.value(second, second * busy) for name, rate in self.rates.items()}
-        units = {"cost": ("cost_per_mega_tokens", MEGA), "energy": ("energy_per_mega_tokens", JOULES * MEGA),
-                 "carbon": ("carbon_per_mega_tokens", MEGA)}
-        return {key: found[name] * units_of for name, (key, units_of) in units.items() if name in found}
+        found: dict[str, float] = {}
+        for name, rate in self.rates.items():
+            each = shares(name, rate.value(SECOND, SECOND * busy), {"per_mega_tokens": tokens * self.npus})
+            found |= {f"{name}_{key}": value for key, value in each.items()}
+        return found
 
 
 def price_of(machine: Machine, service: Service, needed: str) -> Price:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from astrarium.cost.shares import SHOWN
 from astrarium.market import Cost
 from astrarium.report.tables.table import Table
-from astrarium.serving.prices import SHOWN, Prices
+from astrarium.serving.prices import Prices
 
 __all__ = ["price_notes", "price_table"]
 

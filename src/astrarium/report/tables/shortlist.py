@@ -18,6 +18,7 @@ __all__ = ["HEAD", "candidates", "changes", "first_table", "intervals", "remarks
 
 SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "10^12 tokens", "cost_per_hour": "hour",
          "training_cost": "training run", "capital_cost": "bought for", "power_peak": "power at most",
+         "npu_hours": "GPU-hours", "npu_hours_per_tera_tokens": "GPU-hours of 10^12",
          "energy_per_tera_tokens": "energy of 10^12", "carbon_per_tera_tokens": "CO2 of 10^12"}
 SHOWN = 8       # changes of one part
 SCALED = "scaled to the measured step, as the steps are (how well that predicts other layouts was not measured)"

@@ -45,7 +45,7 @@ def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str,
         "agent": study.plan.agent_name, "seed": study.plan.seed, "feasible_points": space.count,
         "nominal_points": space.nominal, "exhausted": study.exhausted,
         "network_model": None if base is None else base.network.backend, "notes": list(study.notes),
-        **({"problem": study.problem} if study.best is None else {})}
+        **({"problem": study.problem, "nearest": _nearest(study)} if study.best is None else {})}
     if study.fidelity:
         found["fidelity"] = [fidelity_plain(each) for each in study.fidelity]
     if study.proof is not None:
@@ -70,6 +70,16 @@ def fidelity_plain(found: Correlation) -> dict[str, Any]:
 def _trial(study: Study, trial: Trial) -> dict[str, Any]:
     values = {name: _value(value) for name, value in study.values(trial).items()}
     return {"number": trial.number, "objectives": study.objectives(trial), "design": values}
+
+
+def _nearest(study: Study) -> dict[str, Any] | None:
+    near = study.nearest
+    if near is None:
+        return None
+    short = [max(0.0, -slack) for slack in near.trial.verdict.slacks]
+    return _trial(study, near.trial) | {
+        "missed_by": dict(zip(study.plan.goal.requirements, short)),
+        "trials_that_miss": dict(zip(study.plan.goal.requirements, near.missed))}
 
 
 def _extras(each: Ranked) -> dict[str, Any]:
@@ -101,6 +111,9 @@ def study_tables(study: Study, title: str, best: Sequence[Ranked] | None = None)
     if study.best is not None:
         rows = [(name, str(_value(value))) for name, value in study.values().items()]
         yield Table(f"best design (trial {study.best.number})", "<<", rows)
+    elif study.nearest is not None:
+        rows = [(name, str(_value(value))) for name, value in study.values(study.nearest.trial).items()]
+        yield Table(f"nearest to all requirements (trial {study.nearest.trial.number})", "<<", rows)
     if len(study.plan.goal.objectives) > 1 and study.front:
         yield _front_table(study.plan.goal, study.front[:SHOWN], len(study.front))
     if study.best is not None:
@@ -204,12 +217,26 @@ def _course(study: Study) -> list[tuple[str, str]]:
         rows.append(("proof", _proof(study)))
     if study.best is None:
         rows.append(("best", f"none: {study.nothing}"))
+        rows += [("missed", text) for text in _missed(study)]
         rows += [("first problem", study.problem)] if study.problem else []
     base = space.base
     if base is not None:
         rows.append(("network model", base.network.backend))
     rows += [("fidelity", str(each)) for each in study.fidelity]
     return rows
+
+
+def _missed(study: Study) -> Iterator[str]:
+    """Of a study without a feasible trial: each requirement that trials miss, how many do, and by how much the trial
+    does that comes nearest to meeting all."""
+    near = study.nearest
+    if near is None or study.best is not None:
+        return
+    for text, missed, slack in zip(study.plan.goal.requirements, near.missed, near.trial.verdict.slacks):
+        name = next((word for word in re.findall(r"[a-z]\w*", text) if word in FIGURES or LATENCY.fullmatch(word)), "")
+        if missed:
+            yield (f"{text}: by {missed:,} of {study.trials:,} trials, trial {near.trial.number} "
+                   + (f"by {shown(name, -slack)}" if slack < 0 else "meets it"))
 
 
 def report_tables(report: StudyReport) -> Iterator[Table]:

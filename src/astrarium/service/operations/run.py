@@ -36,6 +36,7 @@ def run(request: Run, context: Context) -> Answer:
     """See `Run`."""
     from astrarium.cost import figures
     from astrarium.cost.interval import interval_of
+    from astrarium.cost.known import prices_assumed
     from astrarium.cost.training import conditions
     from astrarium.report.pages.page import ShownRun
     from astrarium.report.tables.figures import figure_table
@@ -45,9 +46,10 @@ def run(request: Run, context: Context) -> Answer:
     name = context.file(request.design)
     design = context.design(name, request.changes)
     result, notes = simulated(design, context)
-    found, within = figures(design, result), interval_of(design)
-    more = () if request.brief else (figure_table(found, conditions(design), within), interval_table(within, result))
+    found, about, within = figures(design, result), conditions(design), interval_of(design)
+    more = () if request.brief else (figure_table(found, about, within), interval_table(within, result))
     tables = () if request.brief else summary_tables(result, _titled(name, request), *more)
+    notes = [*notes, *(f"money and energy: {text}" for text in prices_assumed(design, found))]
     numbers = [*of_result(result), *of_figures(found)]
     if within is not None and (around := within.around(float(result.makespan))) is not None:
         numbers += [Number(f"makespan_{end}", f"makespan, {end} end of the {100 * within.share:.0f} % interval", value,

@@ -17,7 +17,8 @@ from astrarium.workload.inference.passes import program_of
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.model.base import cache_of
 
-__all__ = ["CacheBlocks", "StageFootprint", "cache_blocks", "cache_bytes", "inference_footprint", "max_batch"]
+__all__ = ["CacheBlocks", "NoRoomError", "StageFootprint", "cache_blocks", "cache_bytes", "inference_footprint",
+           "max_batch"]
 
 FAR = 4096      # tokens, a multiple of those of a compressed entry
 
@@ -111,6 +112,15 @@ class CacheBlocks(Struct, frozen=True):
         return held
 
 
+class NoRoomError(InputError):
+    """An NPU has no room for a cache: its `weights` take bytes of the `room` that all may take."""
+
+    def __init__(self, message: str, weights: float, room: float):
+        self.weights, self.room = weights, room
+        super().__init__("memory.capacity", message,
+                         expected="more memory or memory_share, more ranks, or fewer policy.max_tokens")
+
+
 def cache_blocks(models: Sequence[Replica], room: float, block: int, max_tokens: int) -> CacheBlocks:
     """The cache of all models in `room` bytes beside weights and working memory, in blocks of `block` tokens, on the
     stage with the fewest.
@@ -127,11 +137,10 @@ def cache_blocks(models: Sequence[Replica], room: float, block: int, max_tokens:
         if found[-1].total < 1:
             size = sum(part for each in models for _, grows, state in _layers(each, stage, block)
                        for part in (grows, state))
-            raise InputError("memory.capacity", f"has no room for a cache: weights take {format_bytes(held)}, working "
-                             f"memory of {max_tokens:,} tokens {format_bytes(room - held - free)}, a block of {block} "
-                             f"tokens {format_bytes(size)}, and policy.memory_share leaves {format_bytes(room)} of an "
-                             "NPU for all",
-                             expected="more memory or memory_share, more ranks, or fewer policy.max_tokens")
+            text = (f"has no room for a cache: weights take {format_bytes(held)}, working memory of {max_tokens:,} "
+                    f"tokens {format_bytes(room - held - free)}, a block of {block} tokens {format_bytes(size)}, and "
+                    f"policy.memory_share leaves {format_bytes(room)} of an NPU for all")
+            raise NoRoomError(text, held, room)
     return min(found, key=lambda each: each.total)
 
 

@@ -1,0 +1,35 @@
+"""Money, energy and CO2 put on the tokens and requests of inference: the one place that divides them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from astrarium.cost.capital import dollars
+from astrarium.cost.figure import plain_number
+
+__all__ = ["PER", "SHOWN", "shares"]
+
+KWH, MEGA = 3.6e6, 1e6     # J; tokens
+PER: Mapping[str, float] = MappingProxyType({
+    "per_mega_tokens": MEGA, "per_mega_input_tokens": MEGA, "per_request": 1.0})
+"""What amounts are put on (tokens are output tokens, unless of the input) -> how many of them."""
+SHOWN: Mapping[str, Callable[[float], str]] = MappingProxyType({
+    "cost": dollars, "energy": lambda value: f"{plain_number(value)} J",
+    "carbon": lambda value: f"{plain_number(value)} kg CO2"})
+"""Name of an amount -> how a person reads it."""
+
+
+def shares(name: str, amount: float, done: Mapping[str, float]) -> dict[str, float]:
+    """The share of each unit of work in an amount, all of which is put on each kind of work.
+
+    Args:
+        name: `cost`, `energy` or `carbon`.
+        amount: US dollars, kWh or kg of CO2 (as `cost.rates` gives them).
+        done: Key of PER -> tokens or requests for which the amount was spent; of 0 there is no share.
+
+    Returns:
+        Key of PER -> US dollars, J or kg of CO2.
+    """
+    unit = KWH if name == "energy" else 1.0
+    return {key: float(amount * unit / done[key]) * many for key, many in PER.items() if done.get(key)}
