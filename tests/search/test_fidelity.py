@@ -17,7 +17,7 @@ from astrarium.errors import InputError
 from astrarium.search import Space, search
 from astrarium.search.bundle import rerun, write_bundle
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.fidelity import Correlation, correlation, on_model, stored
+from astrarium.search.fidelity import LOOKS, Correlation, correlation, on_model, stored
 from astrarium.search.goal import goal_of
 from astrarium.search.studyfile import load_study
 
@@ -38,8 +38,8 @@ def rings() -> Space:
 
 
 def test_the_dear_model_decides_and_a_study_goes_on(tmp_path: Path) -> None:
-    """Starts are the base and the ten best of the cheaper study; all values are the dear model's; a study in two parts
-    has the same rows, and the same bundle."""
+    """Starts are the base, the ten best of the cheaper study and the random designs; all values are the dear model's; a
+    study in two parts has the same rows, and the same bundle."""
     space, goal, file = rings(), goal_of("runtime_x_bandwidth"), tmp_path / "whole.study"
     whole = search(space, "runtime_x_bandwidth", agent="random", trials=18, fidelity="closed_form", study=file)
     trials = list(load_study(file).trials())
@@ -59,17 +59,48 @@ def test_the_dear_model_decides_and_a_study_goes_on(tmp_path: Path) -> None:
                    fidelity=["closed_form", "contention"])
     assert [(each.point, each.verdict.values) for each in load_study(part).trials()] == [
         (each.point, each.verdict.values) for each in trials]
-    assert again.fidelity == whole.fidelity == (stored(str(part), "closed_form", trials, len(whole.plan.starts)),)
+    assert again.fidelity == whole.fidelity == stored(str(part))
+    [found] = whole.fidelity
+    assert found.verdict == "high"
+    assert len(found.promoted) == 10
+    for pairs, points in ((found.drawn, load_study(tmp_path / "whole.drawn.study")), (found.promoted, load_study(file))):
+        both = {(one.values, other.values) for one, other in zip(*(
+            judge.all([each.point for each in points.trials()]) for judge in (cheap, dear)))}
+        assert {((one,), (other,)) for one, other in pairs} <= both
     with pytest.raises(InputError, match="holds a study with another fidelity"):
         search(space, "runtime_x_bandwidth", agent="random", trials=18, study=part)
     write_bundle(load_study(file), str(tmp_path / "whole.zip"))
     assert rerun(str(tmp_path / "whole.zip")).differs is None
 
 
+def hashed() -> Space:
+    """Ways of a Clos of 64 NPUs are hashed: 48 designs, whose order closed_form does not see."""
+    base = ar.load_design("examples/ladder/clos.yaml")
+    return Space(ar.replace_all(base, {"network.backend": "contention", "workload.micro_batch": 1}), {
+        "network.ecmp": list(range(12)), "collective.chunks": [1, 4], "collective.scheduling": ["lifo", "fifo"]})
+
+
+def test_a_model_that_does_not_rank_alike_costs_nothing(tmp_path: Path) -> None:
+    """No search in the cheaper model, and the first designs of the search in the dear model alone."""
+    search(hashed(), "makespan", trials=17, study=tmp_path / "alone.study")
+    found = search(hashed(), "makespan", trials=17, fidelity="closed_form", study=tmp_path / "two.study")
+    [said] = found.fidelity
+    assert said.verdict in ("low", "undecided")
+    assert len(said.drawn) in LOOKS
+    assert said.promoted == ()
+    assert not (tmp_path / "two.closed_form.study").exists()
+    one, two = ([each.point for each in load_study(tmp_path / f"{name}.study").trials()] for name in ("alone", "two"))
+    assert one == two
+    assert [f"closed_form {why} contention" in note for note in found.notes
+            for why in ("is not known to rank designs as", "ranks designs unlike")].count(True) == 1
+    assert stored(str(tmp_path / "two.study")) == found.fidelity
+
+
 def test_a_chain_of_models_without_files() -> None:
     space = Space(ar.replace(rings().base, "network.backend", "packets"), rings().choices)
-    found = search(space, "makespan", agent="random", trials=8, fidelity=["closed_form", "contention"])
-    assert [each.model for each in found.fidelity] == ["closed_form", "contention"]
+    found = search(space, "runtime_x_bandwidth", agent="random", trials=8, fidelity=["closed_form", "contention"])
+    assert [(each.model, each.dear) for each in found.fidelity] == [("closed_form", "contention"),
+                                                                    ("contention", "packets")]
     assert found.trials == 8
 
 
@@ -114,10 +145,15 @@ def test_rank_correlation() -> None:
     assert 180 <= covered <= 199
 
 
-@pytest.mark.parametrize(("low", "high", "verdict"), [(0.6, 0.9, "high"), (-0.1, 0.3, "low"), (0.2, 0.9, "undecided")])
-def test_a_verdict_has_an_interval(low: float, high: float, verdict: str) -> None:
-    assert Correlation("closed_form", 20, 11, (low + high) / 2, low, high).verdict == verdict
-    assert Correlation("closed_form", 12, 11, (low + high) / 2, low, high).verdict == "undecided"
+def test_a_verdict_has_an_interval() -> None:
+    """Eight designs decide if they rank alike; few, or a spread, do not."""
+    alike = [(float(each), float(each)) for each in range(16)]
+    swapped = [(one, float(int(one) ^ 7)) for one, _ in alike]
+    assert Correlation("closed_form", "packets", tuple(alike[:8])).verdict == "high"
+    assert Correlation("closed_form", "packets", tuple(alike[:6])).verdict == "undecided"
+    assert Correlation("closed_form", "packets", tuple(alike[:4])).interval is None
+    assert Correlation("closed_form", "packets", tuple(swapped[:8])).verdict == "low"
+    assert Correlation("closed_form", "packets", tuple(swapped)).verdict == "undecided"
 
 
 def test_file_and_command(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,3 +173,7 @@ def test_file_and_command(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     report = json.loads(run("report", "key.bayesian-0.study", "--json").out)
     assert report["fidelity"] == [{"study": "key.bayesian-0.study", **key["fidelity"][0]}]
     assert "closed_form: rank correlation" in run("report", "key.bayesian-0.study").out
+    run("report", "key.bayesian-0.study", "--html", "page.html")
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "closed_form against contention: rank correlation" in page
+    assert "makespan (closed_form)" in page

@@ -315,6 +315,8 @@ BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "sobol": ("astrarium.report.plot.plots.study:SOBOL", "Sobol indices of knobs, with intervals."),
         "convergence": ("astrarium.report.plot.plots.study:CONVERGENCE",
                         "Best objective by distinct designs, per agent."),
+        "fidelity": ("astrarium.report.plot.plots.fidelity:FIDELITY",
+                     "Random designs in a cheaper network model and in the search's own."),
         "tornado": ("astrarium.report.plot.plots.study:TORNADO", "One knob at a time around the best design."),
         "waterfall": ("astrarium.report.plot.plots.waterfall:PLOT", "Why two designs differ, a step for each knob."),
         "measured": ("astrarium.report.plot.plots.validation:MEASURED", "Predicted against measured values."),

@@ -1,7 +1,8 @@
 """Several fidelities: search in a cheaper network model first, and start the search in the dear one from its best.
 
-Each of the two is an ordinary study. The dear one has values of its own model only. Afterwards its designs are
-evaluated in the cheaper model, too, for the rank correlation of both.
+Each of the two is an ordinary study. Whether the cheaper one is used, random designs decide that run in both models:
+only if their rank correlation is sure to be high. Otherwise the search is in the dear model alone, and these designs
+are its first.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import math
 import os
 import random
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct, structs
 
@@ -32,17 +34,18 @@ from astrarium.search.subject import SIMULATED, subject_of
 from astrarium.search.trial import Trial
 from astrarium.workload.jobs import Jobs
 
-__all__ = ["TRIALS", "Cheaper", "Correlation", "cheaper", "compared", "correlation", "notes_of", "on_model",
+__all__ = ["TRIALS", "Cheaper", "Correlation", "cheaper", "correlation", "drawn", "kept", "notes_of", "on_model",
            "promoted", "stored"]
 
 TRIALS = 100        # of the search in the cheaper model
 PROMOTED = 10       # its best designs, with which the dear search starts
 PROBED = 16         # random designs that tell whether a model sees the objective at all
-COMPARED = 200      # designs of the dear search that are evaluated in the cheaper model, at most
-LOW = 0.5           # rank correlation below which a promotion is not trusted
-FEW = 5             # designs from which on there is a correlation, and designs beyond the starts for a verdict
+LOOKS = (8, 16)     # random designs with a value in both models, after which the correlation may decide
+DRAWN = 64          # random designs, of which some are refused, at most
+LOW = 0.5           # the rank correlation must be above it
+FEW = 5             # designs from which on there is a correlation
 LADDER = ("closed_form", "contention", "fluid", "packets", "ns3")      # the cheapest first: docs/guides/ladder.md
-_TABLE = "CREATE TABLE IF NOT EXISTS cheaper (design BLOB PRIMARY KEY, value REAL) WITHOUT ROWID"
+_TABLE = "CREATE TABLE IF NOT EXISTS fidelity (place INTEGER PRIMARY KEY, found TEXT NOT NULL)"
 
 
 class Cheaper(Struct, frozen=True):
@@ -59,38 +62,48 @@ class Cheaper(Struct, frozen=True):
         """All cheaper models, the cheapest first."""
         return (*self.below, self.model)
 
-    def file(self, study: str | os.PathLike[str] | None) -> str | None:
-        """The file of its study, from that of the dear one: `x.study` gives `x.closed_form.study`."""
+    def file(self, study: str | os.PathLike[str] | None, of: str = "") -> str | None:
+        """The file of its study, from that of the dear one: `x.study` gives `x.closed_form.study`. `of`: another word
+        in place of the model."""
         if study is None:
             return None
         stem, end = os.path.splitext(os.fspath(study))
-        return f"{stem}.{self.model}{end}"
+        return f"{stem}.{of or self.model}{end}"
 
 
 class Correlation(Struct, frozen=True):
-    """Spearman's rank correlation of `model` with the model of a search, over its feasible `designs`, and its 95 %
-    interval; None for fewer than FEW designs, or equal values. `starts` of the designs were promoted, and are alike:
-    over them alone the correlation says little."""
+    """Whether `model` ranks designs as the `dear` model does. `drawn`: the first objective of random designs in both
+    models; `promoted`: that of the cheaper search's best designs, which do not count, as they are alike."""
 
     model: str
-    designs: int
-    starts: int
-    value: float | None
-    low: float | None
-    high: float | None
+    dear: str
+    drawn: tuple[tuple[float, float], ...]
+    promoted: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def interval(self) -> tuple[float, float, float] | None:
+        """Spearman's rank correlation of the random designs and its 95 % interval; None for fewer than FEW, or equal
+        values."""
+        return correlation([one for one, _ in self.drawn], [other for _, other in self.drawn])
 
     @property
     def verdict(self) -> str:
-        """Whether the promotion is to be trusted: high, low or undecided."""
-        if self.low is None or self.high is None or self.designs - self.starts < FEW:
+        """Whether the cheaper model is used: high; or it is not: low or undecided."""
+        if self.interval is None:
             return "undecided"
-        return "low" if self.high < LOW else "undecided" if self.low < LOW else "high"
+        _, low, high = self.interval
+        return "low" if high < LOW else "undecided" if low < LOW else "high"
+
+    @property
+    def words(self) -> str:
+        """The correlation and its interval."""
+        found = "" if self.interval is None else " {:.2f} (95 %: {:.2f} to {:.2f})".format(*self.interval)
+        return f"rank correlation{found} over {len(self.drawn)} random designs"
 
     def __str__(self) -> str:
         """A line of a table."""
-        found = "" if self.value is None else f" {self.value:.2f} (95 %: {self.low:.2f} to {self.high:.2f})"
-        return (f"{self.model}: rank correlation{found} over {self.designs} designs, {self.starts} of them starts: "
-                f"{self.verdict}")
+        done = "its best designs were tried" if self.verdict == "high" else "not used"
+        return f"{self.model}: {self.words}: {self.verdict}, {done}"
 
 
 def on_model(space: Space, model: str) -> Space:
@@ -177,72 +190,74 @@ def _designs(space: Space, points: Sequence[Any]) -> Iterator[Any]:
             yield space.design(point)
 
 
-def promoted(first: Cheaper, best: Sequence[Trial], problem: str) -> Sequence[Mapping[str, Any]]:
-    """Knob -> value of the designs that go to the dear search, the best first. `best`: the best trials of the cheaper
-    one; `problem`: why it has none. Raises InputError if there are none."""
+def promoted(first: Cheaper, best: Sequence[Trial], problem: str) -> list[tuple[Trial, Mapping[str, Any]]]:
+    """The designs that go to the dear search, the best first: the trial, and knob -> value. `best`: the best trials of
+    the cheaper one; `problem`: why it has none. Raises InputError if there are none."""
     if not best:
         raise InputError("fidelity", f"{first.model} gave no design a value: {problem}", expected="another model")
-    return [first.space.values(trial.point) for trial in best[:PROMOTED]]
+    return [(trial, first.space.values(trial.point)) for trial in best[:PROMOTED]]
 
 
-def notes_of(first: Cheaper, notes: Sequence[str], found: Correlation) -> Iterator[str]:
-    """Sentences for the user about a search in a cheaper model, which has `notes` itself, and its correlation."""
+def notes_of(first: Cheaper, found: Correlation, notes: Sequence[str] = ()) -> Iterator[str]:
+    """Sentences for the user about a cheaper model and its correlation; `notes`: of the search in it."""
     yield from (f"{first.model}: {each}" for each in notes)
-    if first.unseen:
+    if found.verdict != "high":
+        why = "ranks designs unlike" if found.verdict == "low" else "is not known to rank designs as"
+        yield (f"{first.model} {why} {found.dear} ({found.words}; the interval must be above {LOW}): the search was in "
+               f"{found.dear} alone")
+    elif first.unseen:
         yield (f"{first.model} does not read {', '.join(first.unseen)}: its designs have the base's values, and the "
                "search in the dear model alone chooses others")
-    if found.verdict == "low":
-        yield (f"{first.model} ranks these designs unlike the dear model (Spearman's correlation {found.value:.2f}): "
-               "search without it, or with a model between the two")
 
 
-def compared(space: Space, goal: Goal, model: str, trials: Iterable[Trial], starts: int,
-             study: str | os.PathLike[str] | None, limits: Limits = NO_LIMITS) -> Correlation:
-    """Evaluate the distinct feasible designs of a search in a cheaper model, at most COMPARED, and correlate.
+def drawn(space: Space, goal: Goal, model: str, run: Callable[[int], Sequence[Trial]], limits: Limits = NO_LIMITS
+          ) -> tuple[Sequence[Trial], Correlation]:
+    """Draw random designs until their rank correlation in both models is high or low, at most those of LOOKS.
 
     Args:
-        space: The space of the search.
+        space: The space of the dear search.
         goal: Its goal.
         model: The cheaper model.
-        trials: Its trials; the first `starts` are its starts.
-        starts: See `trials`.
-        study: Its file, which keeps the values of the cheaper model; None: none.
+        run: Gives the first so many random trials in the dear model.
         limits: Limits of a design.
+
+    Returns:
+        The trials, and the correlation of those with values in both models.
     """
-    good = list(itertools.islice((each for each in trials if each.same_as is None and each.verdict.feasible), COMPARED))
-    file = None if study is None else os.fspath(study)
-    known = {} if file is None else _read(file)
-    new = [each for each in good if each.design not in known]
-    verdicts = Evaluator(on_model(space, model), goal, limits=limits).all([each.point for each in new])
-    fresh = {each.design: verdict.values[0] if verdict.values is not None and verdict.feasible else None
-             for each, verdict in zip(new, verdicts)}
-    if file is not None and fresh:
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as data, data:
+    judge, cheap = Evaluator(on_model(space, model), goal, limits=limits), dict[bytes, float | None]()
+    due, dear = list(LOOKS), _model(space)
+    for count in range(LOOKS[0], DRAWN + 1, LOOKS[0]):
+        trials = run(count)
+        good = {each.design: each for each in trials if each.verdict.feasible}
+        new = [each for design, each in good.items() if design not in cheap]
+        for each, verdict in zip(new, judge.all([each.point for each in new])):
+            cheap[each.design] = verdict.values[0] if verdict.values is not None and verdict.feasible else None
+        pairs = [(value, (each.verdict.values or ())[0]) for design, each in good.items()
+                 if (value := cheap[design]) is not None]
+        found = Correlation(model, dear, tuple(pairs[:due[0]]))
+        if len(pairs) >= due[0] and (len(due) == 1 or found.verdict != "undecided"):
+            break
+        if len(pairs) >= due[0]:
+            del due[0]
+    return trials, found
+
+
+def kept(study: str | os.PathLike[str] | None, found: Sequence[Correlation]) -> None:
+    """Keep correlations in the file of a study, for reports; does nothing if the file cannot be written."""
+    if study is not None:
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(os.fspath(study))) as data, data:
             data.execute(_TABLE)
-            data.executemany("INSERT OR REPLACE INTO cheaper VALUES (?, ?)", list(fresh.items()))
-    return _of_pairs(model, good, starts, {**known, **fresh})
+            data.executemany("INSERT OR REPLACE INTO fidelity VALUES (?, ?)",
+                             [(place, msgspec.json.encode(each).decode()) for place, each in enumerate(found)])
 
 
-def stored(file: str, model: str, trials: Iterable[Trial], starts: int) -> Correlation:
-    """As `compared`, of a stored study, from the values of the cheaper model that it keeps."""
-    good = (each for each in trials if each.same_as is None and each.verdict.feasible)
-    return _of_pairs(model, list(good), starts, _read(file))
-
-
-def _read(file: str) -> dict[bytes, float | None]:
-    """Design -> its first objective in the cheaper model; None if that refuses it."""
-    found: dict[bytes, float | None] = {}
+def stored(file: str) -> tuple[Correlation, ...]:
+    """The correlations that the file of a study keeps, the cheapest model first."""
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro",
                                                                                uri=True)) as data:
-        found.update(data.execute("SELECT design, value FROM cheaper"))
-    return found
-
-
-def _of_pairs(model: str, trials: Sequence[Trial], starts: int, values: Mapping[bytes, float | None]) -> Correlation:
-    pairs = [(value, trial.verdict.values[0], trial.number < starts) for trial in trials
-             if trial.verdict.values is not None and (value := values.get(trial.design)) is not None]
-    found = correlation([one for one, _, _ in pairs], [other for _, other, _ in pairs])
-    return Correlation(model, len(pairs), sum(each for _, _, each in pairs), *(found or (None, None, None)))
+        return tuple(msgspec.json.decode(text, type=Correlation)
+                     for text, in data.execute("SELECT found FROM fidelity ORDER BY place"))
+    return ()
 
 
 def correlation(one: Sequence[float], other: Sequence[float]) -> tuple[float, float, float] | None:

@@ -63,8 +63,9 @@ def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str,
 
 def fidelity_plain(found: Correlation) -> dict[str, Any]:
     """The rank correlation of a cheaper network model with that of a search, as plain data."""
-    return {"model": found.model, "designs": found.designs, "starts": found.starts, "spearman": found.value,
-            "low": found.low, "high": found.high, "verdict": found.verdict}
+    value, low, high = found.interval or (None, None, None)
+    return {"model": found.model, "dear": found.dear, "designs": len(found.drawn), "spearman": value, "low": low,
+            "high": high, "verdict": found.verdict, "drawn": found.drawn, "promoted": found.promoted}
 
 
 def _trial(study: Study, trial: Trial) -> dict[str, Any]:
@@ -247,7 +248,7 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
     yield Table(f"studies ({space.count:,} feasible designs, network model {report.network_model})", "<<>>>>>", rows,
                 ["study", "agent", "seed", "trials", "distinct", "infeasible", f"best {first}"])
     if report.fidelity:
-        yield Table("cheaper network models in which searches began", "<<",
+        yield Table("cheaper network models", "<<",
                     [(path, str(each)) for path, each in report.fidelity])
     if report.best:
         yield _best_table(report, first)

@@ -68,7 +68,7 @@ class StudyReport(Struct, frozen=True, dict=True):
     ranked: tuple[Ranked, ...]
     sobol: Sobol | None
     sobol_problem: str
-    fidelity: tuple[tuple[str, Correlation], ...] = ()      # study, and what a cheaper network model was worth to it
+    fidelity: tuple[tuple[str, Correlation], ...] = ()      # study, and a cheaper network model of it
 
     @property
     def space(self) -> Space:
@@ -122,8 +122,7 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
                                                     for design, memory in stored_memory(study.path).items()},
                      progress=None if progress is None else partial(progress, "designs with their memory"))),
         sobol, sobol_problem,
-        tuple((each.path, stored(each.path, each.plan.fidelity[-1], each.trials(), len(each.plan.starts)))
-              for each in studies if each.plan.fidelity))
+        tuple((each.path, found) for each in studies if each.plan.fidelity for found in stored(each.path)))
 
 
 def _comparable(studies: Sequence[StoredStudy]) -> None:

@@ -19,7 +19,7 @@ from astrarium.search.analysis import value_of
 from astrarium.search.studyfile import load_study
 
 __all__ = ["CONVERGENCE", "COORDINATES", "IMPORTANCE", "PARETO", "SOBOL", "TORNADO", "Searched", "convergence",
-           "coordinates", "importance", "pareto", "sobol", "tornado"]
+           "coordinates", "importance", "logarithmic", "pareto", "report_of", "rim", "sobol", "tornado"]
 
 LINES = 100         # designs drawn knob by knob
 LABELS = 8          # values of a knob with a label each
@@ -28,7 +28,8 @@ Path: TypeAlias = "str | os.PathLike[str]"
 Searched: TypeAlias = "StudyReport | Path | Sequence[Path]"
 
 
-def _report(answer: Searched) -> StudyReport:
+def report_of(answer: Searched) -> StudyReport:
+    """The report of studies; a `StudyReport` as it is."""
     if isinstance(answer, StudyReport):
         return answer
     paths = [answer] if isinstance(answer, (str, os.PathLike)) else answer
@@ -49,7 +50,7 @@ def pareto(answer: Study | Searched) -> Plot:
     if isinstance(answer, Study):
         goal, space, front = answer.plan.goal, answer.plan.space, answer.front
     else:
-        report = _report(answer)
+        report = report_of(answer)
         goal, space, front, cloud = report.goal, report.space, report.front, report.cloud
     if len(goal.objectives) < 2 or not front:
         raise InputError("pareto", "the search has one objective" if front else "no trial met every requirement",
@@ -63,7 +64,7 @@ def pareto(answer: Study | Searched) -> Plot:
         every = _placed(goal, cloud) | {"colour": Column("", ["trials"] * len(cloud))}
         layers.insert(0, Layer("point", every, size=25, opacity=0.45))
     values = [[float(value) for layer in layers for value in layer.columns[name].values] for name in ("x", "y")]
-    x, y = (Axis(name, quantity_of(name), log=_logarithmic(each), zero=False, low=_rim(each, -1), high=_rim(each, 1))
+    x, y = (Axis(name, quantity_of(name), log=logarithmic(each), zero=False, low=rim(each, -1), high=rim(each, 1))
             for name, each in zip((first, second), values))
     best = [min(each, key=lambda pair: (-1 if goal.objectives[place].maximize else 1) * pair) for place, each
             in enumerate(values)]
@@ -90,14 +91,15 @@ def _knobs(space: Space, trials: Sequence[Trial]) -> dict[str, Column]:
             if len(set(values)) > 1}
 
 
-def _logarithmic(values: Sequence[float]) -> bool:
+def logarithmic(values: Sequence[float]) -> bool:
+    """Whether an axis of these values is logarithmic."""
     return min(values) > 0 and max(values) / min(values) > WIDE
 
 
-def _rim(values: Sequence[float], side: int) -> float:
+def rim(values: Sequence[float], side: int) -> float:
     """An end of an axis, a little beyond the values."""
     low, high = min(values), max(values)
-    if _logarithmic(values):
+    if logarithmic(values):
         return float(high * (high / low) ** 0.04 if side > 0 else low / (high / low) ** 0.04)
     margin = 0.04 * (high - low or abs(high) or 1.0)
     return high + margin if side > 0 else low - margin if low < 0 else max(low - margin, 0.0)
@@ -112,7 +114,7 @@ def coordinates(answer: Searched) -> Plot:
     Raises:
         InputError: where no trial met every requirement.
     """
-    report = _report(answer)
+    report = report_of(answer)
     chosen, name = report.top[:LINES], report.goal.objectives[0].name
     if not chosen:
         raise InputError("coordinates", "no trial met every requirement", expected="a study with a feasible design")
@@ -177,7 +179,7 @@ def importance(answer: Searched) -> Plot:
     Raises:
         InputError: where there are too few trials for a model.
     """
-    report = _report(answer)
+    report = report_of(answer)
     if report.model is None:
         raise InputError("importance", report.model_problem.removesuffix("."), expected="a study of more trials")
     names = [name for name, _ in report.importances]
@@ -200,9 +202,9 @@ def sobol(answer: Searched) -> Plot:
     Raises:
         InputError: without a study of the agent `saltelli`.
     """
-    found = _report(answer).sobol
+    found = report_of(answer).sobol
     if found is None:
-        raise InputError("sobol", _report(answer).sobol_problem or "no study is a designed sample",
+        raise InputError("sobol", report_of(answer).sobol_problem or "no study is a designed sample",
                          expected="a study of the agent saltelli")
     groups = {"first order": PALETTE[0], "total": PALETTE[1]}
     names = [sobol_name(each, each.total is None) for each in found.indices]
@@ -231,7 +233,7 @@ def convergence(answer: Searched) -> Plot:
     Raises:
         InputError: where no trial met every requirement.
     """
-    report = _report(answer)
+    report = report_of(answer)
     name = report.goal.objectives[0].name
     quantity = quantity_of(name)
     rows = [(f"{each.agent} ({each.seeds} seed{'s' if each.seeds > 1 else ''})", *row) for each in report.convergence
@@ -252,8 +254,8 @@ def convergence(answer: Searched) -> Plot:
                 f"{rounded(rows[-1][2], quantity)}"
                 + (". Bands: the quartiles over seeds." if len(layers) > 1 else "."), tuple(layers),
                 Axis("distinct designs", "count"),
-                Axis(f"best {name}", quantity, log=_logarithmic(values), zero=False, low=_rim(values, -1),
-                     high=_rim(values, 1)), ranked(row[0] for row in rows), zoom=True)
+                Axis(f"best {name}", quantity, log=logarithmic(values), zero=False, low=rim(values, -1),
+                     high=rim(values, 1)), ranked(row[0] for row in rows), zoom=True)
 
 
 def tornado(answer: Searched) -> Plot:
@@ -266,7 +268,7 @@ def tornado(answer: Searched) -> Plot:
     Raises:
         InputError: of a report without sensitivities.
     """
-    report = _report(answer)
+    report = report_of(answer)
     found = [each for each in report.sensitivities if each.verdict.values]
     if not found:
         raise InputError("tornado", "one knob at a time was not simulated", expected="report --recheck")
@@ -290,7 +292,7 @@ def tornado(answer: Searched) -> Plot:
                 + (f" {refused} values were refused." if refused else ""),
                 (Layer("bar", bars, colour=PALETTE[0], opacity=0.4), Layer("point", points, colour=PALETTE[0], size=50),
                  Layer("rule", {"x": Column("best design", [best], quantity)}, colour="limit")),
-                Axis(name, quantity, log=_logarithmic(every), zero=False, low=_rim(every, -1), high=_rim(every, 1)),
+                Axis(name, quantity, log=logarithmic(every), zero=False, low=rim(every, -1), high=rim(every, 1)),
                 Axis(order=tuple(knobs)))
 
 
