@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from astrarium.report.plot.find import Drawing
     from astrarium.report.plot.plot import Axis, Column, Layer, Plot
     from astrarium.report.plot.plots.breakdown import breakdown
+    from astrarium.report.plot.plots.busbw import busbw
     from astrarium.report.plot.plots.critical_path import critical_path
     from astrarium.report.plot.plots.links import links, traffic
     from astrarium.report.plot.plots.memory import footprint, memory
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from astrarium.report.plot.plots.serving import kv_cache, latency, queue, requests
     from astrarium.report.plot.plots.study import convergence, coordinates, importance, pareto, sobol, tornado
     from astrarium.report.plot.plots.trace import operations, overlap
-    from astrarium.report.plot.plots.validation import busbw, errors, measured
+    from astrarium.report.plot.plots.validation import errors, measured
     from astrarium.report.plot.plots.waterfall import waterfall
     from astrarium.report.plot.svg import svg
     from astrarium.report.plot.vega import vega

@@ -167,3 +167,46 @@ def test_notebooks_show_answers():
     assert str(run.result.makespan) in run.result._repr_html_()
     collective = ar.replace(run.design, "workload", ar.SingleCollective(op="all_reduce", payload="1 MB"))
     assert "<svg" not in collective._repr_html_()       # no tensors: tables alone
+
+
+def test_a_narrow_logarithmic_axis_has_ticks():
+    assert ticks(1.9, 4.2, log=True, most=6) == [2.0, 2.5, 3.0, 3.5, 4.0]
+
+
+def test_long_names_of_a_legend_have_lines_where_it_is_narrow():
+    name = "nccl-tests of a cluster in the north, all_reduce, 1,024 GPUs"
+    points = Layer("point", {"colour": Column("", [name, "b"]), "x": Column("", [1.0, 2.0], "time"),
+                             "y": Column("", [1.0, 2.0], "time")})
+    plot = Plot("t", "s", (points,), Axis("x", "time"), Axis("y", "time"), {name: "#000", "b": "#111"})
+    legend = vega(plot)["layer"][0]["encoding"]["color"]["legend"]
+    lines = json.loads(re.search(r"\{.*\}", legend["labelExpr"])[0])[name]
+    assert " ".join(lines) == name
+    assert max(map(len, lines)) <= 34
+    assert "width /" not in legend["columns"]["expr"]       # which would cut the legend's first lines
+    assert f">{name[:20]}" in svg(plot, 340)
+    assert f">{name}<" not in svg(plot, 340)                # it would run out of the picture
+
+
+def test_more_dots_than_fit_are_spread_and_said(monkeypatch):
+    from astrarium.report.plot.plot import spread
+
+    monkeypatch.setattr("astrarium.report.plot.plot.MOST", 3)
+    assert spread([1, 2, 3]) == ([1, 2, 3], "")
+    assert spread(list(range(8))) == ([0, 3, 6], " 3 of 8, evenly spread, are drawn.")
+    design = ar.Design(workload=ar.SingleCollective("all_reduce", "1 MB"), network=ar.Network(
+        [ar.Ring(4, bandwidth="50 GB/s", latency="1 us"), ar.Switch(2, bandwidth="25 GB/s", latency="1 us")]))
+    assert "drawn" not in ar.plot.busbw(ar.simulate(design)).sentence
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+@pytest.mark.parametrize("payload", ["1 kB", "1 GB"])
+def test_no_collective_exceeds_the_limit_of_its_links(op, payload):
+    dims = [ar.Ring(4, bandwidth="50 GB/s", latency="1 us"), ar.Switch(2, bandwidth="25 GB/s", latency="1 us")]
+    plot = ar.plot.busbw(ar.simulate(ar.Design(workload=ar.SingleCollective(op, payload), network=ar.Network(dims))))
+    line, points = plot.layers
+    assert line.dash
+    limit = {100 + 25, 4 * 25 * 7 / 4} if op != "all_to_all" else {25 * 7 / 4}
+    assert set(line.columns["y"].values) == {min(limit)}
+    assert 0 < points.columns["y"].values[0] <= min(limit)
+    fast = points.columns["y"].values[0] / min(limit)
+    assert fast > 0.5 if payload == "1 GB" else fast < 0.3

@@ -302,7 +302,7 @@ BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "memory": ("astrarium.report.plot.plots.memory:PLOT", "Memory over time, and the capacity."),
         "footprint": ("astrarium.report.plot.plots.memory:FOOTPRINT", "What fills the memory when it is fullest."),
         "roofline": ("astrarium.report.plot.plots.roofline:PLOT", "Kernels by kind, under peak and memory bandwidth."),
-        "busbw": ("astrarium.report.plot.plots.validation:BUSBW",
+        "busbw": ("astrarium.report.plot.plots.busbw:PLOT",
                   "Bus bandwidth of collectives against payload, with measured rows beside."),
         "link_queues": ("astrarium.report.plot.plots.queues:PLOT", "Queues of links over time, and when PFC stopped."),
         "latency": ("astrarium.report.plot.plots.serving:LATENCY", "Share of requests within each latency."),

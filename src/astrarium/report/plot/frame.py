@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 
 from astrarium.report.plot.plot import Axis, Plot
-from astrarium.report.plot.quantities import axis_unit, tick_text, ticks, unit_of
+from astrarium.report.plot.quantities import axis_unit, one_unit, tick_text, ticks, unit_of
 
-__all__ = ["FONT", "Frame", "Scale", "above", "frame_of", "row_height", "span_of", "text_width"]
+__all__ = ["FONT", "LETTER", "Frame", "Scale", "above", "frame_of", "row_height", "span_of", "text_width"]
 
 FONT, LETTER = 12, 6.9      # px: of letters, and how wide one is at most on average
 LONG = 15                   # letters of a category: longer ones stand above their row
@@ -21,7 +21,7 @@ HEAD, FOOT, KEY = 22, 44, 19        # px above and below the marks; of a line of
 
 
 class Scale(Struct, frozen=True):
-    """An axis in px. `ticks`: (px, text); `unit`: of a linear axis of numbers, else empty; `band`: px of a category."""
+    """An axis in px. `ticks`: (px, text); `unit`: that the axis names, as the texts do not; `band`: px of a category."""
 
     at: Callable[[float | str], float]
     ticks: tuple[tuple[float, str], ...]
@@ -124,8 +124,9 @@ def _scale(plot: Plot, channel: str, ends: tuple[float, float], most: int) -> Sc
     if axis.labels:
         return Scale(at, tuple((at(value), text) for value, text in axis.labels.items()))
     if axis.log:
-        return Scale(at, tuple((at(value), tick_text(value, unit_of(value, axis.quantity), named=True))
-                               for value in ticks(low, high, log=True, most=most)))
+        one = one_unit(axis.quantity)
+        return Scale(at, tuple((at(value), tick_text(value, unit_of(value, axis.quantity), named=not one))
+                               for value in ticks(low, high, log=True, most=most)), one)
     unit = axis_unit((low, high), axis.quantity)
     return Scale(at, tuple((at(value), tick_text(value, unit))
                            for value in ticks(low, high, log=False, base=unit[0], most=most)), unit[1])

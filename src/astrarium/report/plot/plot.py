@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec import Struct, field
 
 from astrarium.errors import InternalError
 
-__all__ = ["CHANNELS", "MOST", "SPANS", "Axis", "Column", "Layer", "Mark", "Plot", "Values"]
+__all__ = ["CHANNELS", "MOST", "SPANS", "Axis", "Column", "Layer", "Mark", "Plot", "Values", "spread"]
 
+T = TypeVar("T")
 Mark = Literal["bar", "line", "area", "point", "rule", "text"]
 Values = Sequence[float] | Sequence[str]
 CHANNELS = ("x", "x2", "y", "y2", "colour", "text", "opacity", "detail")
 MOST = 5_000        # marks of a layer; a plot's function bins or samples what is more, and its sentence says so
 SPANS = 1_600       # bars over time: more lie closer than a wide screen shows, and make a page large
+
+
+def spread(rows: Sequence[T]) -> tuple[Sequence[T], str]:
+    """(at most MOST of the rows, evenly spread, and a sentence that says so; empty where all are there)."""
+    if len(rows) <= MOST:
+        return rows, ""
+    some = rows[::-(-len(rows) // MOST)]
+    return some, f" {len(some):,} of {len(rows):,}, evenly spread, are drawn."
 
 
 class Column(Struct, frozen=True):

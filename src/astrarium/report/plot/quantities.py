@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-__all__ = ["LADDERS", "axis_unit", "exact", "quantity_of", "rounded", "tick_text", "ticks", "unit_of"]
+__all__ = ["LADDERS", "axis_unit", "exact", "one_unit", "quantity_of", "rounded", "tick_text", "ticks", "unit_of"]
 
 Ladder = tuple[tuple[float, str], ...]
 LADDERS: dict[str, Ladder] = {
@@ -27,6 +27,8 @@ LADDERS: dict[str, Ladder] = {
 }
 """Quantity -> (base units, name of the unit), ascending. Base units: as in `units`; a share is 0 to 1."""
 
+FEW = 3     # ticks of a logarithmic axis, fewer of which say too little
+
 OF_NAMES = (
     ("time", re.compile(r"makespan|exposed_comm|compute_time|(ttft|tpot|itl|latency)(_.*)?")),
     ("bytes", re.compile("peak_memory")), ("share", re.compile("mfu|hfu|tier_use")),
@@ -46,6 +48,11 @@ def unit_of(value: float, quantity: str) -> tuple[float, str]:
     ladder = LADDERS[quantity]
     fitting = [step for step in ladder if float(f"{abs(value) / step[0]:.4g}") >= 1]
     return fitting[-1] if fitting else ladder[0]
+
+
+def one_unit(quantity: str) -> str:
+    """The unit of a quantity that has only one, which an axis then names instead of every tick; else empty."""
+    return LADDERS[quantity][0][1] if len(LADDERS[quantity]) == 1 else ""
 
 
 def axis_unit(values: Sequence[float], quantity: str) -> tuple[float, str]:
@@ -102,10 +109,12 @@ def ticks(low: float, high: float, log: bool, base: float = 1.0, most: int = 6) 
 
 
 def _decades(low: float, high: float, most: int) -> list[float]:
-    """1, 2 and 5 of every decade where they are few, else every n-th decade."""
+    """1, 2 and 5 of every decade where they are few, else every n-th decade; of less than a decade evenly spread."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     found = [factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5)]
     found = [value for value in found if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+    if len(found) < FEW:
+        return [value for value in ticks(low, high, log=False, most=most) if value > 0]
     if len(found) <= most:
         return found
     decades = [value for value in found if f"{value:e}"[0] == "1"]

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator, Sequence
 
 from astrarium.report.plot.colours import plot_style
-from astrarium.report.plot.frame import FONT, Frame, frame_of, text_width
+from astrarium.report.plot.frame import FONT, LETTER, Frame, frame_of, text_width
 from astrarium.report.plot.plot import Axis, Plot
 from astrarium.report.plot.svg_marks import HALO, ink, marks
 
@@ -96,7 +96,8 @@ def _names(plot: Plot, frame: Frame) -> Iterator[str]:
 def _legend(plot: Plot, frame: Frame) -> Iterator[str]:
     for x, y, name in frame.keys:
         yield f'<rect x="{x:g}" y="{y - 10:g}" width="11" height="11" rx="2" fill="{ink(plot.colours[name])}"/>'
-        yield _text(x + 16, y, name, "start", INK)
+        most = int((frame.width - x - 16) / LETTER)
+        yield _text(x + 16, y, name if len(name) <= most else name[:most - 1] + "…", "start", INK)
 
 
 def _text(x: float, y: float, words: str, anchor: str, colour: str = MUTED) -> str:

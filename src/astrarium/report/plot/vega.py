@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from astrarium.report.plot.colours import DARK, LIGHT, ROLES
 from astrarium.report.plot.frame import ROW, TALL, above, row_height, span_of
 from astrarium.report.plot.plot import Axis, Column, Layer, Plot
-from astrarium.report.plot.quantities import LADDERS, axis_unit, ticks
+from astrarium.report.plot.quantities import LADDERS, axis_unit, one_unit, ticks
 
 __all__ = ["SCHEMA", "vega", "vega_config"]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 NAMED = 6.6         # px of a letter in a legend
+BESIDE = 70         # px of the picture that an axis at the left takes from a legend
+NARROW, LETTERS = 480, 34       # px of a narrow picture, and letters of a line of its legend
 Spec = dict[str, Any]
 HALO: Mapping[str, Any] = {"fill": {"expr": "paper"}, "stroke": {"expr": "paper"}, "strokeWidth": 3,
                            "strokeJoin": "round"}        # under letters that lie over lines
@@ -184,11 +188,21 @@ def _encoding(plot: Plot, layer: Layer, width: float | None) -> Spec:
 
 
 def _legend(names: Sequence[str], plot: Plot, width: float | None) -> Spec:
-    longest = max(map(len, names)) * NAMED + 34
+    longest = max(map(len, names)) * NAMED + 34     # not over the signal `width`: the first layout would cut lines
     return {"orient": "top", "direction": "horizontal", "offset": 26 if plot.y.shown and plot.y.quantity else 8,
-            "columns": {"expr": f"max(1, min({len(names)}, floor(width / {longest:.0f})))"} if width is None else
+            "columns": {"expr": f"max(1, min({len(names)}, floor(((containerSize()[0] || 600) - {BESIDE}) / "
+                                f"{longest:.0f})))"} if width is None else
             max(1, min(len(names), int(width / longest))),
-            "title": None, "labelLimit": 320, **_symbol(plot), "columnPadding": 16}
+            "title": None, **_wrapped(names, width), **_symbol(plot), "columnPadding": 16}
+
+
+def _wrapped(names: Sequence[str], width: float | None) -> Spec:
+    """The texts of a legend, of which long ones have several lines where the picture is narrow."""
+    lines = {name: wrap(name, LETTERS) for name in names if len(name) > LETTERS}
+    if not lines or width is not None:
+        return {"labelLimit": 0}
+    return {"labelLimit": 0, "labelExpr": f"containerSize()[0] < {NARROW} ? {json.dumps(lines)}[datum.label] || "
+                                          "datum.label : datum.label"}
 
 
 def _symbol(plot: Plot) -> Spec:
@@ -222,12 +236,18 @@ def _axis(axis: Axis, low: float, high: float, channel: str) -> Spec:
         return found | {"values": list(axis.labels), "title": axis.title or None,
                         "labelExpr": f"{{{texts}}}[toString(datum.value)]"}
     if axis.log:
-        return found | {"title": axis.title or None, "values": ticks(low, high, log=True, most=7),
-                        "labelExpr": _laddered("datum.value", axis.quantity)}
+        one = one_unit(axis.quantity)
+        return found | {"title": _titled(axis, one), "values": ticks(low, high, log=True, most=7),
+                        "labelExpr": f"format(datum.value / {LADDERS[axis.quantity][0][0]!r}, ',.4~r')" if one else
+                        _laddered("datum.value", axis.quantity)}
     factor, unit = axis_unit((low, high), axis.quantity)
-    return found | {"title": f"{axis.title}, {unit}" if unit and axis.title else axis.title or unit or None,
+    return found | {"title": _titled(axis, unit),
                     "values": ticks(low, high, log=False, base=factor),
                     "labelExpr": f"format(datum.value / {factor!r}, ',.4~r')"}
+
+
+def _titled(axis: Axis, unit: str) -> str | None:
+    return f"{axis.title}, {unit}" if unit and axis.title else axis.title or unit or None
 
 
 def _names(plot: Plot, paint: Mapping[str, Any]) -> Spec:

@@ -37,11 +37,11 @@ def memory(result: Result) -> Plot:
     rows = list(dict.fromkeys([int(result.outcome.row[0]), int(result.outcome.row[-1])]))
     ranks = [result.first_rank + int(np.flatnonzero(result.outcome.row == row)[0]) for row in rows]
     name, time, held = list[str](), list[float](), list[float]()
-    binned = False
+    binned = 1
     for rank, row in zip(ranks, rows):
         at, size = result.memory.over_time(row)
         each = -(-len(at) // POINTS) or 1
-        binned |= each > 1
+        binned = max(binned, each)
         for first in range(0, len(at), each):
             fullest = first + int(np.argmax(size[first:first + each]))
             name.append(f"rank {rank}")
@@ -54,7 +54,7 @@ def memory(result: Result) -> Plot:
                "y": Column("held", held, "bytes")}
     limit = float(result.memory.capacity[rows[0]])
     said = f"At most {format_bytes(max(held))}" + (f" of {format_bytes(limit)}" if math.isfinite(limit) else "")
-    said += f". Of up to {each} neighbouring points the one that holds most is drawn." if binned else "."
+    said += f". Of up to {binned} neighbouring points the one that holds most is drawn." if binned > 1 else "."
     layers = (Layer("line", columns, step=True), *([capacity_rule(limit, "y")] if math.isfinite(limit) else []))
     return Plot("Memory over time", said, layers, Axis("time", "time"), Axis("memory", "bytes"), ranked(name),
                 zoom=True)

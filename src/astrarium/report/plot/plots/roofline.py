@@ -93,7 +93,7 @@ def roofline(result: Result, design: Design) -> Plot:
     return Plot("Roofline", f"Line: the {about['peak_precision']} peak, and what memory bandwidth allows. Points: FLOP "
                 f"over bytes and over time of all kernels of a kind, one rank of each kind; {first.name} takes "
                 f"{100 * first.time / whole:.0f} % of their time at {100 * rate[0] / peak:.0f} % of the peak.",
-                (roof, points), Axis("FLOP per byte", "intensity", log=True, low=least, high=most),
+                (roof, points), Axis("intensity", "intensity", log=True, low=least, high=most),
                 Axis("rate", "flop_rate", log=True, low=low, high=1.6 * max(peak, *rate)), ranked(names), zoom=True)
 
 

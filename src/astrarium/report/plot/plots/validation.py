@@ -1,8 +1,7 @@
-"""Measured rows and their predictions: against each other, errors by source, bus bandwidth against size."""
+"""Measured rows and their predictions: against each other, and errors by source."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,14 +10,11 @@ from msgspec import Struct
 from astrarium.errors import InputError
 from astrarium.report.plot.colours import PALETTE, ranked
 from astrarium.report.plot.find import Drawing
-from astrarium.report.plot.plot import MOST, Axis, Column, Layer, Plot
-from astrarium.result import Result
-from astrarium.validate.collectives import busbw_of
+from astrarium.report.plot.plot import Axis, Column, Layer, Plot, spread
 from astrarium.validate.predict import Prediction, Value
 from astrarium.validate.verdict import Validation
-from astrarium.vocab import CommOp
 
-__all__ = ["BUSBW", "ERRORS", "MEASURED", "busbw", "errors", "groups", "measured"]
+__all__ = ["ERRORS", "MEASURED", "errors", "groups", "measured"]
 
 BAND = 0.1
 SOURCES = 9         # with a colour of their own
@@ -69,7 +65,7 @@ def measured(answer: Validation, metric: str | None = None, kind: str | None = N
         InputError: where no row was predicted by this metric.
     """
     name, dots = _metric(_dots(answer), metric, kind)
-    dots = dots[:MOST]
+    shown, left = spread(dots)
     sources = sorted({dot.made.row.source for dot in dots}, key=lambda each: (
         -sum(dot.made.row.source == each for dot in dots), each))
     named = {source: source if place < SOURCES or len(sources) == SOURCES + 1 else f"{len(sources) - SOURCES} more"
@@ -77,19 +73,19 @@ def measured(answer: Validation, metric: str | None = None, kind: str | None = N
     every = [value for dot in dots for value in (dot.value.measured, dot.value.predicted)]
     low, high = min(every) / 1.3, max(every) * 1.3
     columns = {
-        "colour": Column("source", [named[dot.made.row.source] for dot in dots]),
-        "case": Column("row", [dot.made.row.case for dot in dots]),
-        "x": Column("measured", [dot.value.measured for dot in dots], "number"),
-        "y": Column("predicted", [dot.value.predicted for dot in dots], "number"),
-        "error": Column("error", [dot.value.error for dot in dots], "share"),
-        "kind": Column("rows", [KINDS[dot.kind] for dot in dots])}
+        "colour": Column("source", [named[dot.made.row.source] for dot in shown]),
+        "case": Column("row", [dot.made.row.case for dot in shown]),
+        "x": Column("measured", [dot.value.measured for dot in shown], "number"),
+        "y": Column("predicted", [dot.value.predicted for dot in shown], "number"),
+        "error": Column("error", [dot.value.error for dot in shown], "share"),
+        "kind": Column("rows", [KINDS[dot.kind] for dot in shown])}
     within = sum(abs(dot.value.error) <= BAND for dot in dots)
     lines = [Layer("line", {"x": Column("", [low, high], "number"),
                             "y": Column("", [low * share, high * share], "number")},
                    colour="muted", size=1.2, dash=share != 1) for share in (1.0, 1 - BAND, 1 + BAND)]
     rows = f"rows that {KINDS[kind]}" if kind else "rows"
     return Plot(f"Predicted against measured: {name}", f"{len(dots):,} {rows}; {within:,} lie within "
-                f"{100 * BAND:.0f} % (dashed) of what was measured (line).",
+                f"{100 * BAND:.0f} % (dashed) of what was measured (line).{left}",
                 (*lines, Layer("point", columns, size=40, opacity=0.8)),
                 Axis(f"measured {name}", "number", log=True, low=low, high=high),
                 Axis(f"predicted {name}", "number", log=True, low=low, high=high),
@@ -108,18 +104,18 @@ def errors(answer: Validation, metric: str | None = None, kind: str | None = Non
         InputError: where no row was predicted by this metric.
     """
     name, dots = _metric(_dots(answer), metric, kind)
-    dots = dots[:MOST]
+    shown, left = spread(dots)
     sources = list(dict.fromkeys(dot.made.row.source for dot in dots))
     sizes = {source: np.abs([dot.value.time_error for dot in dots if dot.made.row.source == source])
              for source in sources}
     rows = {source: f"{source}: {len(size)} row{'s' if len(size) > 1 else ''}, median "
             f"{100 * float(np.median(size)):.1f} %, p90 {100 * float(np.quantile(size, 0.9)):.1f} %"
             for source, size in sizes.items()}
-    inside = [dot for dot in dots if abs(dot.value.time_error) <= EDGE]
+    inside = [dot for dot in shown if abs(dot.value.time_error) <= EDGE]
     layers = [Layer("rule", {"x": Column("", [0.0], "share")}, colour="muted", size=1),
               Layer("point", _errors(inside, rows), colour=PALETTE[0], opacity=0.55, size=45)]
     for side, shape in ((1, "triangle-right"), (-1, "triangle-left")):
-        beyond = [dot for dot in dots if side * dot.value.time_error > EDGE]
+        beyond = [dot for dot in shown if side * dot.value.time_error > EDGE]
         if beyond:
             layers.append(Layer("point", _errors(beyond, rows), colour=PALETTE[1], shape=shape, size=70))
     for share, quantile in ((False, 0.5), (True, 0.9)):
@@ -131,10 +127,10 @@ def errors(answer: Validation, metric: str | None = None, kind: str | None = Non
                                       "what": Column("p90" if share else "median", [each[1] for each in marks],
                                                      "share")},
                             colour="ink", shape="diamond" if share else "square", size=26))
-    beyond_edge = len(dots) - len(inside)
+    beyond_edge = sum(abs(dot.value.time_error) > EDGE for dot in dots)
     return Plot(f"Errors by source: {name}", "Right of the line the time is predicted too long (memory: too large). "
                 "Small squares: the median, diamonds: 90 % of the rows lie within."
-                + (f" {beyond_edge} rows beyond {100 * EDGE:.0f} % are triangles at the ends." if beyond_edge else ""),
+                + (f" {beyond_edge} rows beyond {100 * EDGE:.0f} % are triangles at the ends." if beyond_edge else "") + left,
                 tuple(layers), Axis("error", "share", low=-EDGE - 0.02, high=EDGE + 0.02),
                 Axis(order=tuple(rows.values())))
 
@@ -149,66 +145,4 @@ def _errors(dots: Sequence[_Dot], rows: dict[str, str]) -> dict[str, Column]:
             "assumed": Column("assumed", [", ".join(map(str, dot.made.meant.assumed)) or "nothing" for dot in dots])}
 
 
-def busbw(answer: Validation | Result) -> Plot:
-    """Bus bandwidth (nccl-tests) against payload: of collectives in a run, or of measured rows beside their prediction.
-
-    Args:
-        answer: a validation with rows of collectives, or a run with collectives.
-
-    Raises:
-        InputError: without a collective that takes time.
-    """
-    return _measured_busbw(answer) if isinstance(answer, Validation) else _run_busbw(answer)
-
-
-def _run_busbw(result: Result) -> Plot:
-    found = result.collectives
-    good = [place for place in range(len(found.op)) if found.payload[place] > 0 and math.isfinite(found.busbw[place])]
-    rows = list(dict.fromkeys((f"{CommOp(int(found.op[place])).name.lower()}, {int(found.ranks[place]):,} ranks",
-                               float(found.payload[place]), float(found.busbw[place]),
-                               float(found.end[place] - found.ready[place]) / 1000) for place in good))[:MOST]
-    if not rows:
-        raise InputError("busbw", "no collective takes time", expected="a run with collectives, with node times")
-    rows.sort()
-    columns = {"colour": Column("collective", [row[0] for row in rows]),
-               "x": Column("payload", [row[1] for row in rows], "bytes"),
-               "y": Column("busbw", [row[2] for row in rows], "rate"),
-               "time": Column("time", [row[3] for row in rows], "time")}
-    top = max(rows, key=lambda row: row[2])
-    return Plot("Bus bandwidth of collectives", f"{len(rows):,} different collectives of {len(found.op):,}, simulated; "
-                f"the best is {top[0]} with {top[2]:,.4g} GB/s.", (Layer("point", columns, size=60, opacity=0.8),),
-                Axis("payload", "bytes", log=True), Axis("busbw", "rate"), ranked(row[0] for row in rows), zoom=True)
-
-
-def _measured_busbw(made: Validation) -> Plot:
-    rows = []
-    for each in made.found:
-        if isinstance(each, Prediction) and each.row.kind == "collective":
-            rows += [(_what(each), *_rates(each, value)) for value in each.values]
-    rows = sorted(dict.fromkeys(rows))[:MOST]
-    if not rows:
-        raise InputError("busbw", "no row is a collective", expected="rows with op, size and time or busbw")
-    base = {"colour": Column("collective", [row[0] for row in rows]),
-            "x": Column("payload", [row[1] for row in rows], "bytes")}
-    both = {"measured": Column("measured", [row[2] for row in rows], "rate"),
-            "predicted": Column("predicted", [row[3] for row in rows], "rate")}
-    return Plot("Bus bandwidth, measured and predicted", f"{len(rows):,} rows. Lines: predicted; points: measured.",
-                (Layer("line", base | {"y": both["predicted"], "measured": both["measured"]}),
-                 Layer("point", base | {"y": both["measured"], "predicted": both["predicted"]}, size=45)),
-                Axis("payload", "bytes", log=True), Axis("busbw", "rate"), ranked(row[0] for row in rows), zoom=True)
-
-
-def _what(made: Prediction) -> str:
-    return f"{made.row.text('op')}, {made.row.text('hw')}, {made.row.count('n_gpus') or 0:,} GPUs"
-
-
-def _rates(made: Prediction, value: Value) -> tuple[float, float, float]:
-    """(payload in bytes, measured, predicted busbw in bytes/ns) of a collective's row."""
-    size = float(made.row.text("size_B"))
-    if value.metric == "busbw_GBs":
-        return size, value.measured, value.predicted
-    return size, busbw_of(made.row, value.measured * 1e3), busbw_of(made.row, value.predicted * 1e3)
-
-
 MEASURED, ERRORS = Drawing(("validate",), measured), Drawing(("validate",), errors)
-BUSBW = Drawing(("run", "validate"), lambda found: busbw(found if isinstance(found, Validation) else found.result))
