@@ -8,6 +8,7 @@
 4. No circle of imports between modules, counting imports inside functions and for type checkers only.
 5. The verb, simulate.py, enters rooms by their doors: it imports packages and root modules, nothing inside them.
 6. No chain of imports inside a room is longer than LONGEST allows.
+7. The workbench (service/web) imports no room that computes: it asks the operations of the service.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ FOLDERS = {                             # of native/engine, and what else each m
     "media": ("plan", "clock", "plugins"), "run": PIECES, "accelerate": (*PIECES, "run"),
     "astra": (*PIECES, "accelerate"), "bind": (*PIECES, "run", "accelerate", "astra", "gpu"),
 }
+COMPUTES = ("simulate", "planner", "search", "serving", "lower", "validate", "provision")
+TYPES = {"astrarium.planner.shortlist", "astrarium.search.studyfile"}      # of these rooms, which views may name
 LONGEST = {"search": 8}                 # room -> modules in a chain of imports inside it, at most
 CIRCLES = {                             # that may be, and why
     frozenset({"astrarium.workload.model.base", "astrarium.workload.model.hugging_face"}):
@@ -118,6 +121,13 @@ def past_doors(verb: str, imports: Mapping[str, set[str]], packages: Container[s
                 if name not in packages and name.count(".") > 1)
 
 
+def own_logic(imports: Mapping[str, set[str]]) -> Iterator[str]:
+    """What the workbench imports from rooms that compute."""
+    yield from (f"{module}: imports {name}; only service/operations may" for module in sorted(imports)
+                if module.startswith("astrarium.service.web.") for name in sorted(imports[module] - TYPES)
+                if name.split(".")[1] in COMPUTES)
+
+
 def circles(imports: Mapping[str, set[str]]) -> Iterator[frozenset[str]]:
     """Sets of modules that reach each other by imports."""
     reach: dict[str, set[str]] = {}
@@ -157,6 +167,7 @@ def breaches(root: Path) -> list[str]:
         found += [f"{room}: {len(way)} modules import each other in a chain, limit {most}: {' > '.join(way)}"
                   for room, most in LONGEST.items() if len(way := chain(f"astrarium.{room}", imports)) > most]
     found += past_doors("astrarium.simulate", imports, {names[path] for path in trees if path.name == "__init__.py"})
+    found += own_logic(imports)
     for path, tree in trees.items():
         where = path.relative_to(root).as_posix()
         if path.name != "_native.py":

@@ -110,6 +110,13 @@ def test_includes_that_point_upward_and_questions_about_the_rule_book_are_breach
     assert named == ["fold.cpp", "astra.cpp", "loose.cpp", "plan.hpp", "native.cpp"]
 
 
+def test_the_workbench_computes_nothing_itself() -> None:
+    imports = {"astrarium.service.web.app": {"astrarium.planner.shortlist", "astrarium.simulate", "astrarium.units"},
+               "astrarium.service.operations.run": {"astrarium.simulate"}}
+    assert [*tool("contracts").own_logic(imports)] == [
+        "astrarium.service.web.app: imports astrarium.simulate; only service/operations may"]
+
+
 def test_the_longest_chain_of_a_room_is_found() -> None:
     imports = {"p.a": {"p.a.x", "p.b"}, "p.a.x": {"p.a.y", "p.b"}, "p.a.y": {"p.a.z"}, "p.a.z": {"p.b"}, "p.b": set()}
     assert tool("contracts").chain("p.a", imports) == ["p.a", "p.a.x", "p.a.y", "p.a.z"]

@@ -152,6 +152,27 @@ def test_every_figure_has_a_unit_and_every_field_a_description() -> None:
             assert len(field.get("description", "")) > 10, (tool.name, name)
 
 
+def test_measured_rows_are_compared_and_calibrate_as_on_the_command_line(
+        workers: Workers, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "rows.csv").write_text("source,case,gpu,n_gpus,model,tp,pp,dp,gbs,step_s\n"
+                                     "me,a,h100_sxm,2,gpt2-small,1,1,2,8,0.1\n")
+    (folder / "t.csv").write_text("kind,m,n,k,ns\n" + "".join(
+        f"gemm,{512 * each},4096,4096,{30720 * each}\n" for each in range(2, 8)))
+    answer = workers.call("validate", {"files": ["rows.csv"]})
+    monkeypatch.chdir(folder)
+    said = json.loads(run("validate", "rows.csv", "--json").out)
+    assert answer.found["rows"] == said["rows"]
+    assert (answer.numbers[0].name, answer.numbers[0].value) == ("median_error[me].time",
+                                                                 said["scores"]["source"][0]["median"])
+    answer = workers.call("calibrate", {"files": ["t.csv"], "base": "h100_sxm", "save": "mine"})
+    assert (answer.files, answer.command) == (("mine.toml",), "astrarium calibrate t.csv --base h100_sxm -o mine.toml")
+    run(*shlex.split(answer.command)[1:-1], "again.toml")
+    kept = [(folder / name).read_text().split("[", 1)[1] for name in ("mine.toml", "again.toml")]
+    assert kept[0] == kept[1]
+    assert refused(workers, "calibrate", {"files": ["t.csv"]}).path == "base"
+    assert refused(workers, "validate", {"files": ["../rows.csv"]}).path == "files"
+
+
 @pytest.mark.exam
 def test_a_plan_s_lines_are_designs(workers: Workers, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"model": "gpt2-small", "device": "h100_sxm", "gpus": 4, "global_batch": 8, "top": 2, "fix": {"tp": [1, 2]}}

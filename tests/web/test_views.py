@@ -99,6 +99,29 @@ def test_a_dropped_file_is_recognised_by_its_content(visitor: Visitor, name: str
     assert visitor.drop(name, b"other").status == 422       # a file is never overwritten
 
 
+@pytest.mark.parametrize(("name", "text", "words"), [
+    ("rows.csv", "source,case,gpu,n_gpus,model,tp,pp,dp,gbs,step_s\nme,a,h100_sxm,2,gpt2-small,1,1,2,8,0.1\n",
+     "Compare with predictions"),
+    ("engine.csv", "arrival,prompt,output,ttft\n0,10,5,0.1\n", "Calibrate the engine")])
+def test_measured_rows_offer_what_can_be_done_with_them(visitor: Visitor, name: str, text: str, words: str) -> None:
+    answer = visitor.drop(name, text.encode())
+    assert answer.status == 201, answer.text
+    assert words in visitor.get(answer.json["link"]).text
+
+
+def test_a_comparison_is_a_job_with_its_plot_and_command(server: Server, visitor: Visitor) -> None:
+    (server.folder / "steps.csv").write_text("source,case,gpu,n_gpus,model,tp,pp,dp,gbs,step_s\n"
+                                             "me,a,h100_sxm,2,gpt2-small,1,1,2,8,0.1\n")
+    name = visitor.post("/api/jobs", {"verb": "validate", "request": {"files": ["steps.csv"]}}).json["id"]
+    visitor.get(f"/api/jobs/{name}/events")     # ends with the job
+    html = visitor.get(f"/job/{name}").text
+    assert "astrarium validate steps.csv" in html
+    assert "<svg" in html
+    assert "31.9 %" in html
+    assert visitor.get(f"/page/{name}").status == 200
+    assert visitor.post("/api/jobs", {"verb": "validate", "request": {"files": ["none.csv"]}}).status == 422
+
+
 def test_knobs_offer_the_present_value_and_only_what_the_design_takes() -> None:
     design = loads(Design, DESIGN)
     knobs = knobs_of(design)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, apart, idle, json_flag, note
 from astrarium.cli.json_output import print_json
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from astrarium.validate.rows import Row
 
 __all__ = ["arguments", "run"]
-
-MS = 1e6        # ns
-
 
 def arguments(parser: Parser) -> None:
     """The files of rows."""
@@ -64,36 +61,16 @@ def run(options: argparse.Namespace) -> int:
 def _logs(options: argparse.Namespace) -> int:
     """Means of logs, and those of a serving file."""
     from astrarium.cli.paths import read_as
-    from astrarium.design import load_design
-    from astrarium.report.tables.table import Table, print_tables
+    from astrarium.report.tables.table import print_tables
+    from astrarium.report.tables.validation import log_table
     from astrarium.serving.serve import load_serving
-    from astrarium.units import format_time
-    from astrarium.validate.serving.calibrate import means_of, replayed
-    from astrarium.validate.serving.log import log_notes, read_log
+    from astrarium.validate.serving.compare import compared
 
-    serving = read_as("serving file", load_serving, options.serving)
-    design, known, plain = load_design(serving.alone), dict[tuple[object, ...], object](), list[dict[str, Any]]()
-    for path in options.files:
-        log = read_log(path)
-        for line in log_notes(path, log):
-            note(line)
-        real, made = means_of(log), replayed(log, design, serving.policy, known)
-        plain += [{"file": path, "metric": f"{name}_mean_ns", "requests": log.count(name),
-                   "measured": getattr(real, name) * MS, "predicted": getattr(made, name) * MS,
-                   "error": getattr(made, name) / getattr(real, name) - 1} for name in ("ttft", "tpot",
-                  "latency") if getattr(real, name)]
-    for row in plain:
-        if not 0.01 < row["measured"] / row["predicted"] < 100:
-            note(f"{row['file']}: {row['metric']} is far from the prediction: times are seconds, or ms in columns that "
-                 "say so (ttft_ms)")
+    found = compared(options.files, read_as("serving file", load_serving, options.serving), note)
     if options.json:
-        print_json("validate serving", {"logs": plain})
+        print_json("validate serving", {"logs": found})
         return 0
-    rows = [[row["file"], row["metric"].split("_")[0] + " mean", str(row["requests"]),
-             *(format_time(row[name]) for name in ("measured", "predicted")), f"{100 * row['error']:+.1f} %"]
-            for row in plain]
-    print_tables([Table("logs compared with predictions", "<<>>>>", rows,
-                        ("file", "metric", "requests", "measured", "predicted", "error"))], sys.stdout)
+    print_tables([log_table(found)], sys.stdout)
     return 0
 
 

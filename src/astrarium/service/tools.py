@@ -16,7 +16,7 @@ from astrarium.service.operations import OPERATIONS
 
 __all__ = ["Tool", "instructions", "tools"]
 
-READING = frozenset({"catalog", "files", "show", "check", "trace", "search_report"})
+READING = frozenset({"catalog", "files", "show", "check", "trace", "validate", "search_report"})
 
 
 class Tool(Struct, frozen=True):

@@ -9,11 +9,12 @@ from typing import Any
 
 from astrarium.cost.interval import SHARE
 from astrarium.report.tables.table import Table
+from astrarium.units import format_time
 from astrarium.validate.intervals import Held
 from astrarium.validate.predict import NotPredictable, Prediction
 from astrarium.validate.verdict import Validation
 
-__all__ = ["interval_table", "validation_plain", "validation_tables"]
+__all__ = ["interval_table", "log_table", "validation_plain", "validation_tables"]
 
 WORST = 8
 METRICS: Mapping[str, tuple[str, float]] = MappingProxyType({
@@ -45,6 +46,15 @@ def validation_plain(made: Validation) -> dict[str, Any]:
                            "p90": _known(each.p90), "bias": _known(each.bias), "coverage": _known(each.coverage),
                            "apart": each.apart} for each in scores] for what, scores in made.groups.items()},
         "trees_without_physics": dict(made.rival), "source_in_no_fit": dict(made.left_out)}
+
+
+def log_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Mean times of logs beside those of a serving file (`validate.serving.compare`)."""
+    cells = [(row["file"], row["metric"].split("_")[0] + " mean", str(row["requests"]),
+              *(format_time(row[name]) for name in ("measured", "predicted")), f"{100 * row['error']:+.1f} %")
+             for row in rows]
+    return Table("logs compared with predictions", "<<>>>>", cells,
+                 ("file", "metric", "requests", "measured", "predicted", "error"))
 
 
 def _in_json(metric: str) -> tuple[str, float]:

@@ -8,17 +8,14 @@ import selectors
 import shlex
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, Annotated, ClassVar
 
 import msgspec
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, InFlight, Options
-from astrarium.search.agents.outside import LONGEST, Message, Outside, dialogue_of
-from astrarium.search.goal import Goal
-from astrarium.search.space import Space
+from astrarium.search.agents.outside import LONGEST, Channel, Dialogued, Message
 
 __all__ = ["Command"]
 
@@ -27,29 +24,22 @@ FAREWELL = 1.0          # seconds in which a program may end by itself
 WHO = "agent command"
 
 
-class Command(Options, frozen=True, kw_only=True):
+class Command(Dialogued, frozen=True, kw_only=True):
     """A program as an agent: lines of JSON, described in the guide on searches. Its answers are stored with the study
     before they run, and a study that goes on does not ask for them again."""
 
     tag: ClassVar[str] = "command"
-    outside: ClassVar[bool] = True
-    batch: Batch = 1
-    in_flight: InFlight = 0
     command: Annotated[str, Knob("The program and its arguments, as a shell splits them.")] = ""
-    patience: Annotated[float, Knob("Seconds that an answer may take.", gt=0)] = 600.0
-    attempts: Annotated[int, Knob("Answers to one request that may be refused before the search ends.", ge=1)] = 5
 
-    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """Start a search; the program starts with the first request. Raises InputError without a program."""
+    def channel(self) -> Callable[[], Channel]:
+        """The program, which starts with the first request. Raises InputError without one."""
         try:
             words = shlex.split(self.command)
         except ValueError as error:
             raise InputError("agent.command", f"{self.command!r} cannot be split ({error})") from None
         if not words:
             raise InputError("agent.command", "is missing", expected="--agent 'command:python my_agent.py'")
-        dialogue = dialogue_of(space, goal)
-        return Outside(lambda: _Program(words, self.patience), dialogue.opening(self.batch, seed), dialogue, WHO,
-                       self.attempts)
+        return lambda: _Program(words, self.patience)
 
 
 class _Program:

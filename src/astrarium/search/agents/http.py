@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 from urllib.parse import urlsplit
 
@@ -11,10 +11,7 @@ import msgspec
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, InFlight, Options
-from astrarium.search.agents.outside import LONGEST, Message, Outside, dialogue_of
-from astrarium.search.goal import Goal
-from astrarium.search.space import Space
+from astrarium.search.agents.outside import LONGEST, Channel, Dialogued, Message
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -26,20 +23,15 @@ FAREWELL = 1.0      # seconds for the last message
 LINES = "application/jsonl"
 
 
-class Http(Options, frozen=True, kw_only=True):
+class Http(Dialogued, frozen=True, kw_only=True):
     """A server as an agent: the messages of `command` by POST, described in the guide on searches. It is sent nothing
     twice, so it keeps what it was told; a search that goes on begins with the knobs and all trials."""
 
     tag: ClassVar[str] = "http"
-    outside: ClassVar[bool] = True
-    batch: Batch = 1
-    in_flight: InFlight = 0
     http: Annotated[str, Knob("The URL without `http:`, such as //localhost:8000/ask, or a whole one.")] = ""
-    patience: Annotated[float, Knob("Seconds that an answer may take.", gt=0)] = 600.0
-    attempts: Annotated[int, Knob("Answers to one request that may be refused before the search ends.", ge=1)] = 5
 
-    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """Start a search; the server hears of it with the first request. Raises InputError for what is no URL."""
+    def channel(self) -> Callable[[], Channel]:
+        """The server, which hears of the search with the first request. Raises InputError for what is no URL."""
         url = f"http:{self.http}" if self.http.startswith("//") else self.http
         try:
             parts = urlsplit(url)
@@ -49,9 +41,7 @@ class Http(Options, frozen=True, kw_only=True):
         if not fits:
             raise InputError("agent.http", f"{url[:80]!r} is not a URL of http or https",
                              expected="--agent http://localhost:8000/ask")
-        dialogue = dialogue_of(space, goal)
-        return Outside(lambda: _Server(url, self.patience), dialogue.opening(self.batch, seed), dialogue, WHO,
-                       self.attempts)
+        return lambda: _Server(url, self.patience)
 
 
 class _Server:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
+from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Told
+from astrarium.search.agents.base import Agent, Batch, InFlight, Options, Told
 from astrarium.search.axes import Point
 from astrarium.search.dialogue import Dialogue
 from astrarium.search.evaluate import Judge
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
-__all__ = ["LONGEST", "QUESTIONS", "Assistant", "Channel", "Message", "Outside", "dialogue_of"]
+__all__ = ["LONGEST", "QUESTIONS", "Assistant", "Channel", "Dialogued", "Message", "Outside", "dialogue_of"]
 
 LONGEST = 1 << 24       # bytes of an answer
 QUESTIONS = 100         # explanations before one proposal
@@ -81,6 +83,25 @@ class Outside:
         """End the channel; the agent hears the last trials."""
         if self._channel is not None:
             self._channel.end([*self._waiting, {"type": "end"}])
+
+
+class Dialogued(Options, frozen=True, kw_only=True):
+    """Options of agents that are asked in lines of JSON."""
+
+    outside: ClassVar[bool] = True
+    batch: Batch = 1
+    in_flight: InFlight = 0
+    patience: Annotated[float, Knob("Seconds that an answer may take.", gt=0)] = 600.0
+    attempts: Annotated[int, Knob("Answers to one request that may be refused before the search ends.", ge=1)] = 5
+
+    @abstractmethod
+    def channel(self) -> Callable[[], Channel]:
+        """What opens the channel, at the first request. Raises InputError for options that name none."""
+
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
+        """Start a search. Raises InputError as `channel` does."""
+        opened, dialogue = self.channel(), dialogue_of(space, goal)
+        return Outside(opened, dialogue.opening(self.batch, seed), dialogue, f"agent {self.tag}", self.attempts)
 
 
 class Assistant(Options, frozen=True, kw_only=True):

@@ -18,6 +18,8 @@ OPERATIONS: Mapping[str, str] = MappingProxyType({
     "run": f"{_HERE}.run:run",
     "plan": f"{_HERE}.plan:plan",
     "serve": f"{_HERE}.serve:serve",
+    "validate": f"{_HERE}.validate:validate",
+    "calibrate": f"{_HERE}.calibrate:calibrate",
     "trace": f"{_HERE}.trace:trace",
     "explain": f"{_HERE}.explain:explain",
     "search_start": f"{_HERE}.study:start",

@@ -37,10 +37,10 @@ class DesignAsked(BaseModel):
 
 
 class JobAsked(BaseModel):
-    """A plan, a search, or serving: `request` is that of the operation."""
+    """Work that takes long: `request` is that of the operation."""
 
     model_config = ConfigDict(extra="forbid")
-    verb: Literal["plan", "search", "serve"]
+    verb: Literal["plan", "search", "serve", "validate", "calibrate"]
     request: dict[str, Any]
 
     @property
@@ -50,6 +50,8 @@ class JobAsked(BaseModel):
         if self.verb == "plan":
             return " ".join(str(each)[:80] for each in (told.get("today") or told.get("model", ""), "on",
                                                         told.get("gpus"), told.get("device", "")) if each is not None)
-        space = told.get("space" if self.verb == "search" else "serving", "")
-        name = str(space)[:LONGEST].rpartition("/")[2].partition(".")[0]
+        files = told.get("files") or [""]
+        subject = files[0] if isinstance(files, list) and self.verb in ("validate", "calibrate") else \
+            told.get("space" if self.verb == "search" else "serving", "")
+        name = str(subject)[:LONGEST].rpartition("/")[2].partition(".")[0]
         return f"{name} {told.get('agent', '')}"[:80].strip()

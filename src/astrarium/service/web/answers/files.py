@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,7 +30,8 @@ def kind_answer(question: Ask, context: Context) -> dict[str, Any]:
 
 
 def kind_of(context: Context, name: str) -> str:
-    """design, serving, space, study, trace, model, launch, log, fabric, or other: by content, as the command line."""
+    """design, serving, space, study, trace, model, launch, log, rows, requests, fabric, or other: by content, as the
+    command line."""
     from astrarium.search.studyfile import is_study
     from astrarium.trace.read import head_of
     from astrarium.trace.readers import reader_name
@@ -47,6 +48,14 @@ def kind_of(context: Context, name: str) -> str:
         return "model"
     if reader_name(head_of(path)):
         return "trace"
+    return _measured_kind(path, ending)
+
+
+def _measured_kind(path: str, ending: str) -> str:
+    """Of a table: requests of an engine, or rows of other measurements; else a log."""
+    if ending in (".csv", ".jsonl", ".json"):
+        head = read_text(path).lstrip()[:1 << 12].lower()
+        return "requests" if "prompt" in head and re.search("ttft|tpot|latency|arrival", head) else "rows"
     return "log" if ending in (".log", ".txt") else "other"
 
 
@@ -95,5 +104,4 @@ def _log(path: str) -> dict[str, Any]:
     rows = [(format_bytes(size), format_time(ns), format_rate(size / ns), format_rate(factor * size / ns))
             for size, ns in zip(log.size.tolist(), log.ns.tolist())]
     title = f"{log.op.name.lower()} of {log.ranks:,} ranks on {log.hosts:,} hosts, as measured"
-    return {"html": table_of(Table(title, ">>>>", rows, ("payload", "time", "algbw", "busbw"))),
-            "command": shlex.join(["astrarium", "calibrate", path, "--fabric", "mine", "--link-bandwidth", "450GB/s"])}
+    return {"html": table_of(Table(title, ">>>>", rows, ("payload", "time", "algbw", "busbw")))}

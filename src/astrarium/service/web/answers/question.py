@@ -22,5 +22,5 @@ class Ask(Struct, frozen=True, forbid_unknown_fields=True):
     other: str = ""
     other_sets: dict[str, str] = {}
     file: str = ""
-    verb: Literal["plan", "search", "serve"] = "plan"
+    verb: Literal["plan", "search", "serve", "validate", "calibrate"] = "plan"
     request: dict[str, Any] = {}

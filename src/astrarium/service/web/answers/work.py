@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from astrarium.service.answer import Answer, RefusedError, misread
 from astrarium.service.context import Context
 from astrarium.service.limits import Limits
-from astrarium.service.operations import agent, plan, report, serve
+from astrarium.service.operations import agent, calibrate, plan, report, serve, validate
 from astrarium.service.web.answers.axes import space_followed
 from astrarium.service.web.answers.question import Ask
 
@@ -35,7 +35,9 @@ _KINDS: Mapping[str, _Kind] = MappingProxyType({
     "plan": _Kind(plan.Plan, plan.command_of, plan.plan, {"save": "JOB/line"}),
     "search": _Kind(agent.Search, agent.command_of, agent.search, {"study": "JOB/search.study",
                                                                    "best": "JOB/best.yaml"}),
-    "serve": _Kind(serve.Serve, serve.command_of, serve.serve, {})})
+    "serve": _Kind(serve.Serve, serve.command_of, serve.serve, {}),
+    "validate": _Kind(validate.Validate, validate.command_of, validate.validate, {}),
+    "calibrate": _Kind(calibrate.Calibrate, calibrate.command_of, calibrate.calibrate, {"save": "JOB/calibrated"})})
 """What a job may be."""
 
 
@@ -61,8 +63,11 @@ def done(verb: str, request: Mapping[str, Any], context: Context, folder: str) -
         links = "".join(f'<p><a class="button" href="/design/{name}">Turn the knobs of the best design</a></p>'
                         for name in answer.files[1:])
         answer = report.report(report.Report(study=answer.files[0]), context)
-    with write_whole(os.path.join(folder, "page.html")) as stream:
-        stream.write(page_of(answer.page, answer.page).write(answer.result).encode())
+    links += "".join(f'<p><a class="button" href="/raw/{name}">Download {name.rpartition("/")[2]}</a></p>'
+                     for name in answer.files if verb == "calibrate")
+    if answer.page:
+        with write_whole(os.path.join(folder, "page.html")) as stream:
+            stream.write(page_of(answer.page, answer.page).write(answer.result).encode())
     return links + shown(answer)
 
 

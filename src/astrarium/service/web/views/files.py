@@ -17,10 +17,13 @@ __all__ = ["file", "file_list", "files_table"]
 KINDS: Mapping[str, str] = MappingProxyType({
     "model": "The config.json of a model.", "launch": "The launch arguments of a job that runs today.",
     "space": "A space of designs.", "serving": "A serving file.", "study": "A study: the trials of a search.",
-    "trace": "A trace.", "log": "A log of measurements; `calibrate` makes a device or a fabric of it.",
+    "trace": "A trace.", "log": "A log of measured collectives (nccl-tests).",
+    "rows": "Measured rows: steps, collectives, kernels.", "requests": "A log of an engine's requests.",
     "fabric": "A fabric."})
 
 SAID = ' <span class="said" role="status"></span></form>'
+FILES = '<input type="hidden" name="files[]" value="NAME">'
+ENGINE = '<label>Its serving file<input name="serving" placeholder="chat.yaml" required></label>'
 DEVICE = '<label>Device<input name="device" value="h100_sxm" required></label>'
 FORMS: Mapping[str, str] = MappingProxyType({
     "model": '<form class="panel changes" data-job="plan"><input type="hidden" name="model" value="NAME">'
@@ -35,7 +38,23 @@ FORMS: Mapping[str, str] = MappingProxyType({
              f'<button class="first">Search</button>{SAID}',
     "serving": '<form class="panel changes" data-job="serve"><input type="hidden" name="serving" value="NAME">'
                '<div class="fields"><label>Requests per second<input name="changes:requests.rate" inputmode="decimal" '
-               f'placeholder="the file\'s"></label></div><button class="first">Serve</button>{SAID}'})
+               f'placeholder="the file\'s"></label></div><button class="first">Serve</button>{SAID}',
+    "rows": f'<form class="panel changes" data-job="validate">{FILES}'
+            '<p>Predict what was measured: errors by source, and a plot of predicted against measured values.</p>'
+            '<div class="fields"><label>Software<input name="stack" placeholder="the rows\' own"></label></div>'
+            f'<button class="first">Compare with predictions</button>{SAID}'
+            f'<form class="panel changes" data-job="calibrate">{FILES}<p>If the rows are timings of kernels, they can '
+            'correct the model of a device.</p><div class="fields"><label>Device<input name="base" value="h100_sxm" '
+            f'required></label></div><button class="first">Calibrate the device</button>{SAID}',
+    "requests": f'<form class="panel changes" data-job="validate">{FILES}<div class="fields">{ENGINE}</div>'
+                f'<button class="first">Compare with predictions</button>{SAID}'
+                f'<form class="panel changes" data-job="calibrate">{FILES}<div class="fields">{ENGINE}</div>'
+                f'<button class="first">Calibrate the engine</button>{SAID}',
+    "log": f'<form class="panel changes" data-job="calibrate">{FILES}<div class="fields">'
+           '<label>Name of the fabric<input name="fabric" value="mine" required></label>'
+           '<label>Link bandwidth of an NPU<input name="link_bandwidth" value="450 GB/s" required></label>'
+           '<label>Fabric inside hosts<input name="inside" placeholder="of logs of several hosts"></label></div>'
+           f'<button class="first">Calibrate a fabric</button>{SAID}'})
 """Kind of a file -> the form that starts a job with it."""
 
 

@@ -58,5 +58,5 @@ FOR = """<fieldset><legend>For</legend>
 
 DROP = """<div class="panel drop changes" id="drop">
 <label for="dropped"><strong>Or drop a file here</strong>: a design or serving file (.yaml), a Hugging Face config.json,
-a launch script (.sh), a trace, a study, a log. It is stored in the folder.</label>
+a launch script (.sh), a trace, a study, measured rows (.csv), a log. It is stored in the folder.</label>
 <input type="file" id="dropped"><span class="said" role="status"></span></div>"""
