@@ -188,6 +188,7 @@ def test_one_flag_has_one_meaning() -> None:
     """What follows a flag has one word over all verbs, or it is known why not."""
     kept = {"--backend": "PyTorch's word, and ASTRA-sim's", "--compute": "how a replay computes, and the model of it",
             "--limit": "of a search also bytes", "--minimize": "of a plan one of four objectives",
+            "--objective": "as --minimize",
             "--out": "a file, a folder or a prefix", "--parquet": "a file or a folder", "--seed": "a number",
             "--set": "of a plan fields of the workload"}
     meant: dict[str, set[str]] = {}
