@@ -1,12 +1,15 @@
 """What runs of torchtitan print of their configuration (JSON), and its command lines: as the keys of its TOML files.
 
-pytorch/torchtitan at b5bcd76c (2026-08-21) and its history: torchtitan/trainer.py (`Running with configs:` of
---debug.print_config, debug.save_config_file; `Running with args:` and job.* until 2026-02),
-torchtitan/config/configs.py (since 2026-08-20 batches are tokens: num_tokens_per_microbatch_per_dp_rank,
-num_tokens_per_train_step, max_context_length, num_pp_microbatches),
-torchtitan/distributed/activation_checkpoint.py (since 2026-06-15 a policy's fields instead of a mode), torchtitan/components/quantization (since 2026-04-27 formats of products are classes of the
-model, which the JSON leaves out), its pull request 4810 (since 2026-09-22 `model` in place of `model_spec`),
-torchtitan/models/common/attention.py (GQAttention), run_train.sh (CONFIG_FILE, NGPU).
+pytorch/torchtitan at b5bcd76c (2026-08-21) and its history:
+
+- torchtitan/trainer.py: `Running with configs:` of --debug.print_config, debug.save_config_file; `Running with args:`
+  and job.* until 2026-02; since its pull request 4810 of 2026-09-22 `model` in place of `model_spec`;
+- torchtitan/config/configs.py: since 2026-08-20 batches are tokens (num_tokens_per_microbatch_per_dp_rank,
+  num_tokens_per_train_step, max_context_length, num_pp_microbatches);
+- torchtitan/distributed/activation_checkpoint.py: since 2026-06-15 a policy's fields instead of a mode;
+- torchtitan/components/quantization: since 2026-04-27 formats of products are classes of the model, which the JSON
+  leaves out;
+- torchtitan/models/common/attention.py (GQAttention); run_train.sh (CONFIG_FILE, NGPU).
 """
 
 from __future__ import annotations
