@@ -246,9 +246,9 @@ def test_groups_of_aicb(head: str, tail: str) -> None:
     assert (work.aicb.ranks, work.aicb.batches * work.aicb.parts) == (32, 192)
     made = generate_text(work, 32)
     (trace,) = made.classes
-    of_rank_5 = {(CommOp(trace.comm_type[node]), int(trace.comm_size[node])):
-                 tuple(made.groups[trace.slot_b[5, trace.slot[node]]])
-                 for node in np.flatnonzero(trace.type == NodeKind.COMM_COLL)}
+    nodes = np.flatnonzero(trace.type == NodeKind.COMM_COLL)
+    of_rank_5 = {(CommOp(trace.comm_type[node]), int(trace.comm_size[node])): tuple(made.groups[trace.slot_b[5, slot]])
+                 for node, slot in zip(nodes, trace.slot)}
     assert of_rank_5 == {
         (CommOp.ALL_GATHER, 2807758848): (1, 3, 5, 7, 9, 11, 13, 15), (CommOp.REDUCE_SCATTER, 38654705664): (5, 13),
         (CommOp.ALL_GATHER, 50331648): (4, 5), (CommOp.ALL_TO_ALL, 100663296): (1, 3, 5, 7),
