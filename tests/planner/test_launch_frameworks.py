@@ -157,9 +157,9 @@ def test_a_key_is_in_one_table(framework: str) -> None:
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("a.txt", "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8\n1\nx -1 1 NONE 0 1 NONE 0 1 NONE 0 1",
      "holds a workload of SimAI or ASTRA-sim 1.0.*astrarium trace convert"),
-    ("a.sh", "torchrun train.py --job.config-file a.toml", "a command line of torchtitan; expected its config"),
+    ("a.sh", "torchrun train.py --job.config-file $FILE", "a command line of torchtitan; expected its config"),
     ("a.sh", "torchrun -m torchtitan.train --module llama3 --config llama3_8b", "in Python since 2026-03"),
-    ("a.json", '{"model_spec": {"name": "llama3"}, "training": {}}', "that torchtitan printed, which is not read"),
+    ("a.json", '{"model_spec": {"name": "llama3"}, "training": {}}', "does not say the model: it lacks the sizes of"),
     ("a.sh", "deepspeed train.py --deepspeed ds.json --per_device_train_batch_size 4", "a command line with DeepSpeed"),
     ("a.sh", "torchrun x.py trainer.num_nodes=1 model.tensor_model_parallel_size=2", "Hydra overrides of a NeMo 1")])
 def test_files_of_others(tmp_path: Path, name: str, text: str, message: str) -> None:

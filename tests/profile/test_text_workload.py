@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import astrarium as ar
 from astrarium.errors import InputError
-from astrarium.profile.text_generate import generate_text
+from astrarium.profile.text_generate import generate_text, text_notes
 from astrarium.profile.text_workload import LOOPS, TextWorkload, parse_text, read_text
 from astrarium.trace.work import Generated
 from astrarium.vocab import CommOp, NodeKind
@@ -224,3 +224,53 @@ def test_groups_that_do_not_fit_are_refused(ranks: int, inner: int | None, words
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(InputError):
         parse_text(text)
+
+
+AICB = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 {} checkpoints: 0 checkpoint_initiates: 0 {}\n5\n" \
+    "grad_gather\t-1\t1\tNONE\t0\t1\tNONE\t0\t1\tALLGATHER\t2807758848\t100\n" \
+    "moe_grad\t-1\t1\tNONE\t0\t1\tNONE\t0\t1\tREDUCESCATTER_DP_EP\t38654705664\t100\n" \
+    "attention\t-1\t1750840\tALLGATHER\t50331648\t875420\tREDUCESCATTER\t0\t875420\tNONE\t0\t100\n" \
+    "moe\t-1\t1\tALLTOALL_EP\t100663296\t1\tALLTOALL_EP\t100663296\t1\tNONE\t0\t100\n" \
+    "norm\t-1\t0\tBROADCAST\t16384\t1\tNONE\t0\t1\tNONE\t0\t100\n"
+"""In the form of SimAI's example/workload_analytical.txt."""
+
+
+@pytest.mark.parametrize(("head", "tail"), [
+    ("ep: 4 pp: 2 vpp: 8 ga: 24 all_gpus: 32", "pp_comm 50331648"),             # SimAI's example
+    ("ep: 4 pp: 2 vpp: 8 ga: 24 all_gpus: 32", "pp_comm: 50331648.0"),          # AICB's generator of training
+    ("ep: 4 pp: 2 all_gpus: 32 mode: 1 vpp: 8 ga: 24", "pp_comm: 50331648"),    # of inference
+    ("   expert_parallel_npu_group: 4 pp: 2      ga: 192 all_gpus: 32", "")])   # of micro-tests
+def test_groups_of_aicb(head: str, tail: str) -> None:
+    work = parse_text(AICB.format(head, tail))
+    assert work.aicb is not None
+    assert (work.aicb.ranks, work.aicb.batches * work.aicb.parts) == (32, 192)
+    made = generate_text(work, 32)
+    (trace,) = made.classes
+    nodes = np.flatnonzero(trace.type == NodeKind.COMM_COLL)
+    of_rank_5 = {(CommOp(trace.comm_type[node]), int(trace.comm_size[node])): tuple(made.groups[trace.slot_b[5, slot]])
+                 for node, slot in zip(nodes, trace.slot)}
+    assert of_rank_5 == {
+        (CommOp.ALL_GATHER, 2807758848): (1, 3, 5, 7, 9, 11, 13, 15), (CommOp.REDUCE_SCATTER, 38654705664): (5, 13),
+        (CommOp.ALL_GATHER, 50331648): (4, 5), (CommOp.ALL_TO_ALL, 100663296): (1, 3, 5, 7),
+        (CommOp.BROADCAST, 16384): (4, 5)}
+    found = {tuple(int(rank) for rank in group) for group in made.groups}
+    assert (17, 19, 21, 23, 25, 27, 29, 31) in found       # the second stage
+    assert len(found) == 16 + 2 * 2 + 2 * 2 * 2 + 2 * 2 * 4       # neighbours, replicas, experts, an expert's replicas
+    assert sorted(trace.duration_us[trace.type == NodeKind.COMP]) == [875, 875, 1751]       # ns; a time of 1 is none
+
+
+def test_what_is_said_of_aicb() -> None:
+    work = parse_text(AICB.format("ep: 4 pp: 2 vpp: 8 ga: 24 all_gpus: 32", "pp_comm: 50331648.0"))
+    assert text_notes(work) == (
+        "AICB's file: times in ns, and a time of 1 is none",
+        "pp: 2: every rank runs the one stage that the file has, no sends of 50,331,648 bytes between stages and no "
+        "bubble (SimAI adds (pp - 1) / (ga * vpp) = 1 / 192 of the step)")
+    assert text_notes(parse_text("MICRO\n1\na -1 1 NONE 0 1 NONE 0 1 ALLGATHER 4096 1")) == ()
+    with pytest.raises(InputError, match=r"24 ranks; expected a multiple of 2 \(model_parallel_NPU_group\) times 4"):
+        generate_text(work, 24)
+    with pytest.raises(InputError, match=r"'epp:' is not known.*did you mean 'pp'"):
+        parse_text(AICB.format("epp: 4", ""))
+    with pytest.raises(InputError, match=r"'ALLTOALL_PP' is no operation.*perhaps with _EP or _DP_EP"):
+        parse_text(AICB.format("ep: 4", "").replace("ALLTOALL_EP", "ALLTOALL_PP"))
+    with pytest.raises(InputError, match="experts: 0"):
+        parse_text(AICB.format("ep: 0", ""))

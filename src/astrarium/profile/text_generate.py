@@ -9,28 +9,45 @@ from msgspec import Struct, field
 
 from astrarium.arrays import I32
 from astrarium.errors import InputError
-from astrarium.profile.text_workload import LOOPS, Layer, Pass, TextWorkload
+from astrarium.profile.text_workload import LOOPS, Aicb, Layer, Pass, TextWorkload
 from astrarium.trace.compose import ClassBuilder
 from astrarium.trace.work import Generated
 from astrarium.vocab import CommOp
 
-__all__ = ["generate_text"]
+__all__ = ["generate_text", "text_notes", "text_unit"]
 
 MOST_NODES, MOST_RANKS = 10_000_000, 1 << 22
 PER_LAYER = 8       # nodes of a layer and pass at most
 UNITS = {"us": 1, "ns": 1000}
 
 
-def generate_text(work: TextWorkload, ranks: int, *, passes: int = 1, inner: int | None = None, unit: str = "us",
+def text_unit(work: TextWorkload) -> str:
+    """The unit of a file's times: AICB's are ns (SimAI counts ns), others us."""
+    return "us" if work.aicb is None else "ns"
+
+
+def text_notes(work: TextWorkload) -> tuple[str, ...]:
+    """What the traces of a file of AICB leave out."""
+    head = work.aicb
+    if head is None:
+        return ()
+    sends = f", no sends of {head.sent:,} bytes between stages" if head.sent else ""
+    stages = (f"pp: {head.stages}: every rank runs the one stage that the file has{sends} and no bubble (SimAI adds "
+              f"(pp - 1) / (ga * vpp) = {head.stages - 1} / {head.batches * head.parts:,} of the step)",)
+    return ("AICB's file: times in ns, and a time of 1 is none", *(stages if head.stages > 1 else ()))
+
+
+def generate_text(work: TextWorkload, ranks: int, *, passes: int = 1, inner: int | None = None, unit: str | None = None,
                   compute_scale: float = 1.0, comm_scale: float = 1.0) -> Generated:
     """The columns of `passes` iterations on `ranks` ranks.
 
     Times of the file are in `unit`: `us`, as Chakra's converter reads them, or `ns`, as ASTRA-sim 1.0 did (rounded to
-    the nearest whole microsecond, at least 1: a trace counts in those). `inner` neighbours form a model-parallel group
-    (a data-parallel one under HYBRID_MODEL_DATA); left out: what the file says. The scales multiply times and bytes.
-    The update time of a layer is left out, as by Chakra's converter. Raises InputError where `inner` is missing or does
-    not divide `ranks`.
+    the nearest whole microsecond, at least 1: a trace counts in those); left out: `text_unit`. `inner` neighbours form
+    a model-parallel group (a data-parallel one under HYBRID_MODEL_DATA); left out: what the file says. The scales
+    multiply times and bytes. The update time of a layer is left out, as by Chakra's converter. Raises InputError where
+    `inner` is missing or does not divide `ranks`.
     """
+    unit = text_unit(work) if unit is None else unit
     if unit not in UNITS:
         raise InputError("unit", f"{unit!r} is not known", expected="us or ns")
     if not 0 < ranks <= MOST_RANKS:
@@ -48,25 +65,40 @@ def generate_text(work: TextWorkload, ranks: int, *, passes: int = 1, inner: int
 class _Groups(Struct, frozen=True, eq=False):
     members: tuple[I32, ...]
     names: tuple[str, ...]
-    of: dict[str, I32]          # all, inner, outer: [ranks] group of every rank
+    of: dict[str, I32]          # all, inner, outer, experts, replicas: [ranks] group of every rank
 
 
 def _groups(work: TextWorkload, ranks: int, inner: int | None) -> _Groups:
     """Groups of neighbours, and across them; none where only all ranks take part."""
     every = np.arange(ranks, dtype=np.int32)
     of = {"all": np.full(ranks, -1, np.int32)}
-    used = {way for layer in work.layers for way in (LOOPS[layer.keyword].forward, LOOPS[layer.keyword].weight)}
-    if not used & {"inner", "outer"}:
+    used = {way for layer in work.layers for way in (
+        LOOPS[layer.keyword].forward, LOOPS[layer.keyword].weight,
+        *(part.over for part in (layer.forward, layer.inputs, layer.weights)))}
+    if not used & {"inner", "outer", "experts", "replicas"}:
         return _Groups((), (), of)
     size = work.inner if inner is None else inner
     if size is None:
         raise InputError("inner", "is missing", expected="how many neighbours form a group: dim 0 of the network")
     if size < 1 or ranks % size:
         raise InputError("inner", f"{size} does not divide {ranks} ranks")
-    rows = every.reshape(-1, size)
-    members = (*rows, *np.ascontiguousarray(rows.T))
-    of["inner"], of["outer"] = every // np.int32(size), np.int32(len(rows)) + every % np.int32(size)
-    return _Groups(members, tuple(str(number) for number in range(1, len(members) + 1)), of)
+    head = work.aicb or Aicb()
+    if ranks % (size * head.stages * head.experts):
+        raise InputError("npus", f"{ranks} ranks", expected=f"a multiple of {size} (model_parallel_NPU_group) times "
+                         f"{head.experts} (ep) times {head.stages} (pp)")
+    # stages, replicas of an expert, ranks that share experts, neighbours: as SimAI and Megatron number them
+    grid = every.reshape(head.stages, -1, head.experts, size)
+    outer = grid.reshape(head.stages, -1, size).swapaxes(1, 2)
+    kinds = {"inner": grid.reshape(-1, size), "outer": outer.reshape(-1, outer.shape[2])}
+    if used & {"experts", "replicas"}:
+        kinds |= {"experts": grid.swapaxes(2, 3).reshape(-1, head.experts),
+                  "replicas": grid.transpose(0, 2, 3, 1).reshape(-1, grid.shape[1])}
+    members = list[I32]()
+    for kind, rows in kinds.items():
+        of[kind] = np.empty(ranks, np.int32)
+        of[kind][rows] = np.arange(len(members), len(members) + len(rows), dtype=np.int32)[:, None]
+        members += list(np.ascontiguousarray(rows))
+    return _Groups(tuple(members), tuple(str(number) for number in range(1, len(members) + 1)), of)
 
 
 class _Run(Struct):
@@ -154,7 +186,7 @@ class _Run(Struct):
     def compute(self, layer: Layer, word: str, part: Pass) -> None:
         """A compute node that the next one waits for; none where it takes no time."""
         time = int(part.time * self.compute_scale)
-        if time:
+        if time and (part.time > 1 or self.work.aicb is None):      # AICB writes 1 for no time
             micros = max(1, (time + self.divide // 2) // self.divide)
             self.chain = [self.builder.comp(f"{self.before}{layer.name}.{word}", micros, after=self.chain)]
 
@@ -166,6 +198,7 @@ class _Run(Struct):
 
     def collective(self, layer: Layer, word: str, part: Pass, over: str, after: Sequence[int]) -> list[int]:
         """The node; none if the layer has no collective there, or the group has one rank."""
+        over = over and (part.over or over)
         if part.op is None or not over:
             return []
         name, size = f"{self.before}{layer.name}.{word}.{part.op.name.lower()}", int(part.size * self.comm_scale)

@@ -2,6 +2,11 @@
 
 The ten loops are those of ASTRA-sim 1.0's Workload.cc (`iterate_*`): compute is one chain; collectives of the forward
 pass are waited for, those of gradients run in parallel.
+
+Files of AICB (github.com/aliyun/aicb at 23eec3c, SimAI_training_workload_generator.py and
+SimAI_inference_workload_generator.py) say more in the first line: `ep: pp: vpp: ga: all_gpus: pp_comm:`. Their
+collectives may be of another group than their pass's: SimAI (github.com/aliyun/SimAI at cef83f9d, Workload.cc) takes
+`ALLTOALL_EP` over the ranks that share experts, `REDUCESCATTER_DP_EP` over the replicas of an expert.
 """
 
 from __future__ import annotations
@@ -16,13 +21,19 @@ from msgspec.structs import replace
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import CommOp
 
-__all__ = ["LOOPS", "Layer", "Loop", "Pass", "TextWorkload", "parse_text", "read_text"]
+__all__ = ["LOOPS", "Aicb", "Layer", "Loop", "Pass", "TextWorkload", "parse_text", "read_text"]
 
 OPS: Mapping[str, CommOp | None] = MappingProxyType({
     "NONE": None, "ALLREDUCE": CommOp.ALL_REDUCE, "ALLGATHER": CommOp.ALL_GATHER,
-    "REDUCESCATTER": CommOp.REDUCE_SCATTER, "ALLTOALL": CommOp.ALL_TO_ALL})
+    "REDUCESCATTER": CommOp.REDUCE_SCATTER, "ALLTOALL": CommOp.ALL_TO_ALL, "BROADCAST": CommOp.BROADCAST})
+WAYS: Mapping[str, str] = MappingProxyType({"_DP_EP": "replicas", "_EP": "experts"})
+"""Ending of an operation -> its group, whatever the pass."""
 MOST_BYTES, MOST = 16 << 20, 1 << 40
 HEAD = ("model_parallel_NPU_group", "checkpoints", "checkpoint_initiates")
+AICB: Mapping[str, str] = MappingProxyType({
+    "ep": "experts", "expert_parallel_npu_group": "experts", "pp": "stages", "all_gpus": "ranks", "ga": "batches",
+    "vpp": "parts", "pp_comm": "sent", "mode": "mode"})
+"""Key of AICB's first lines -> field of its `Aicb`."""
 HEADER = "name, -1, then time, operation and bytes of forward, input gradient and weight gradient, and the update time"
 
 
@@ -56,11 +67,26 @@ LOOPS: Mapping[str, Loop] = MappingProxyType({
 
 
 class Pass(Struct, frozen=True):
-    """Time as the file counts it, and a collective of `size` bytes (None: none)."""
+    """Time as the file counts it, and a collective of `size` bytes (None: none). `over`: its group where the operation
+    says it (experts, replicas)."""
 
     time: int
     op: CommOp | None
     size: int
+    over: str = ""
+
+
+class Aicb(Struct, frozen=True):
+    """What AICB's first line says besides: ranks that share experts, pipeline stages, all ranks; micro-batches, parts
+    of a stage and bytes between stages, which no trace has; mode 1: inference."""
+
+    experts: int = 1
+    stages: int = 1
+    ranks: int | None = None
+    batches: int = 1
+    parts: int = 1
+    sent: int = 0
+    mode: int = 0
 
 
 class Layer(Struct, frozen=True):
@@ -85,6 +111,7 @@ class TextWorkload(Struct, frozen=True):
     last_bottom: int = -1
     checkpoints: tuple[int, ...] = ()
     restarts: tuple[int, ...] = ()
+    aicb: Aicb | None = None
 
 
 def read_text(path: str | os.PathLike[str]) -> TextWorkload:
@@ -135,9 +162,16 @@ def _head(work: TextWorkload, words: Sequence[str], where: str) -> TextWorkload:
             work = replace(work, checkpoints=tuple(_listed(rest, where, key)))
         elif key == "checkpoint_initiates":
             work = replace(work, restarts=tuple(_listed(rest, where, key)))
+        elif key in AICB:
+            value = next(rest, "")
+            number = _number(value.removesuffix(".0"), where, key)
+            work = replace(work, aicb=replace(work.aicb or Aicb(), **{AICB[key]: number}))
         else:
-            raise InputError(where, f"{word[:60]!r} is not known", expected="one of " + ", ".join(HEAD),
-                             did_you_mean=nearest(key, HEAD))
+            raise InputError(where, f"{word[:60]!r} is not known", expected="one of " + ", ".join((*HEAD, *AICB)),
+                             did_you_mean=nearest(key, (*HEAD, *AICB)))
+    for name in ("experts", "stages", "ranks"):
+        if work.aicb is not None and getattr(work.aicb, name) == 0:
+            raise InputError(where, f"{name}: 0", expected="a number above 0")
     return work
 
 
@@ -159,12 +193,15 @@ def _layer(words: Sequence[str], where: str, keyword: str) -> Layer:
 
 
 def _part(words: Sequence[str], where: str, what: str) -> Pass:
-    time, op, size = words
-    if op not in OPS:
-        raise InputError(where, f"{what}: {op[:60]!r} is no operation", expected="one of " + ", ".join(OPS),
+    time, whole, size = words
+    ending = next((each for each in WAYS if whole.endswith(each)), "")
+    op = whole.removesuffix(ending)
+    if op not in OPS or (ending and OPS[op] is None):
+        raise InputError(where, f"{what}: {whole[:60]!r} is no operation",
+                         expected="one of " + ", ".join(OPS) + ", perhaps with _EP or _DP_EP",
                          did_you_mean=nearest(op, OPS))
     amount = _number(size, where, f"{what}: bytes")
-    return Pass(_number(time, where, f"{what}: time"), OPS[op] if amount else None, amount)
+    return Pass(_number(time, where, f"{what}: time"), OPS[op] if amount else None, amount, WAYS.get(ending, ""))
 
 
 def _number(word: str, where: str, what: str) -> int:

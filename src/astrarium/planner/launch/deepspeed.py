@@ -17,7 +17,7 @@ from astrarium.errors import InputError
 from astrarium.planner.launch.given import Given, Launch, without
 from astrarium.planner.launch.known import known_keys
 
-__all__ = ["read_deepspeed"]
+__all__ = ["deepspeed_launch", "json_object"]
 
 FORMATS = {"fp32": "fp32", "float32": "fp32", "torch.float32": "fp32", "fp16": "fp16", "float16": "fp16",
            "torch.float16": "fp16", "bf16": "bf16", "bfloat16": "bf16", "bfp16": "bf16", "torch.bfloat16": "bf16",
@@ -25,12 +25,10 @@ FORMATS = {"fp32": "fp32", "float32": "fp32", "torch.float32": "fp32", "fp16": "
 ADAM = ("adam", "adamw", "fusedadam", "torchadam", "deepspeedcpuadam")
 
 
-def read_deepspeed(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
+def deepspeed_launch(data: dict[str, Any], where: str, ignore: Sequence[str] = ()) -> Launch:
     """A job from a DeepSpeed configuration, which says nothing about the model. Raises InputError."""
-    data = _json(text, where)
-    if "model_spec" in data or {"parallelism", "training"} <= data.keys():
-        raise InputError(where, "is a configuration that torchtitan printed, which is not read",
-                         expected="its .toml (torchtitan until 2026-02), or Megatron-LM's arguments for the same job")
+    if not isinstance(data.get("zero_optimization", {}), dict):
+        raise InputError(f"{where}: zero_optimization", "is no mapping")
     values, left_out = without(_flat(data), ignore, where)
     given = Given(where, values, known_keys("deepspeed"))
     given.assumed += [f"as without {', '.join(left_out)} (--ignore)"] if left_out else []
@@ -55,15 +53,14 @@ def read_deepspeed(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
                   assumed=assumed, ignored=ignored)
 
 
-def _json(text: str, where: str) -> dict[str, Any]:
+def json_object(text: str, where: str) -> dict[str, Any]:
+    """The JSON object of a file. Raises InputError."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(where, f"is no JSON ({str(error)[:80] or 'too deep'})") from None
     if not isinstance(data, dict):
-        raise InputError(where, "is no JSON object", expected="a DeepSpeed configuration")
-    if not isinstance(data.get("zero_optimization", {}), dict):
-        raise InputError(f"{where}: zero_optimization", "is no mapping")
+        raise InputError(where, "is no JSON object", expected="DeepSpeed's configuration, or what torchtitan prints")
     return data
 
 

@@ -25,7 +25,8 @@ class Launch(Struct, frozen=True):
     Transformer; `fields`: those that count for this job alone, not for other layouts. `npus`: where the arguments say
     so. `replica_batch`: samples of one replica, where they say that in place of `global_batch`. `shards`: ranks out of
     dp that ZeRO shards over, `copies` of what it shards, where they say either. `fixed`: part of a layout -> values
-    that the framework has. `assumed`, `ignored`: for the output.
+    that the framework has. `degrees`: NPUs that the degrees of all axes multiply to, where they say all.
+    `assumed`, `ignored`: for the output.
     """
 
     framework: str
@@ -40,6 +41,7 @@ class Launch(Struct, frozen=True):
     fields: Mapping[str, Any] = NOTHING
     shards: int | None = None
     copies: int = 1
+    degrees: int | None = None
     fixed: Mapping[str, Sequence[Any]] = NOTHING
     missing: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()

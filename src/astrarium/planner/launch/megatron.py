@@ -19,6 +19,7 @@ from typing import Any
 from astrarium.errors import InputError, nearest
 from astrarium.planner.launch.core_model import core_model
 from astrarium.planner.launch.core_settings import core_settings
+from astrarium.planner.launch.foreign import of_text
 from astrarium.planner.launch.given import Given, Launch, without
 from astrarium.planner.launch.known import is_off, known_keys
 from astrarium.planner.launch.words import arguments_of, printed_arguments
@@ -40,17 +41,6 @@ NEGATED: Mapping[str, str] = MappingProxyType({
 """Names under which Megatron-LM prints a switch that turns something off."""
 MODULES = {"core_attn": "attention", "layernorm": "norms", "mlp": "ffn", "mla_up_proj": "latent",
            "moe_act": "expert_activation", "shared_experts": "shared_experts", "moe": "experts"}
-FOREIGN = (("HYBRID_TRANSFORMER", "a workload of SimAI or ASTRA-sim 1.0, one line per layer",
-            "launch arguments; `astrarium trace convert` turns it into traces, which `astrarium run` takes"),
-           ("trainer.num_nodes=", "Hydra overrides of a NeMo 1 configuration, which says the rest",
-            "the whole configuration (.yaml), as NeMo prints it at its start"),
-           ("model.tensor_model_parallel_size=", "Hydra overrides of a NeMo 1 configuration, which says the rest",
-            "the whole configuration (.yaml), as NeMo prints it at its start"),
-           ("--job.config", "a command line of torchtitan", "its configuration (.toml) with these overrides in it"),
-           ("torchtitan.train", "a command line of torchtitan, whose configuration is in Python since 2026-03",
-            "Megatron-LM's arguments for the same job, or torchtitan's configuration (.toml) of before"),
-           ("--deepspeed", "a command line with DeepSpeed", "DeepSpeed's configuration (.json), with MODEL"))
-"""(text that only other files have, what they are, what would do)"""
 SWITCHES = ("use_", "no_", "overlap_", "enable_", "disable_")     # beginnings of arguments without a value
 _WORD = re.compile(r"(?!(?:true|false)$)[A-Za-z]\w*", re.IGNORECASE)
 _BRANCH = re.compile(r"^\s*(if|case|elif)\b", re.MULTILINE)
@@ -71,9 +61,9 @@ def read_megatron(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
         values.pop(old, None)
     _dashes(stray, where)
     if "micro_batch_size" not in values and "tensor_model_parallel_size" not in values:
-        for mark, what, expected in FOREIGN:
-            if mark in text:
-                raise InputError(where, f"holds {what}", expected=expected)
+        other = of_text(text)
+        if other is not None:
+            raise InputError(where, f"holds {other[0]}", expected=other[1])
         raise InputError(f"{where}: arguments", "no --micro-batch-size and no --tensor-model-parallel-size among them",
                          expected="Megatron-LM's launch arguments")
     names = [name.strip().lstrip("-").replace("-", "_") for name in ignore]

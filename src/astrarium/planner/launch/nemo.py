@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from astrarium.config.yamlfile import parse_yaml
 from astrarium.errors import InputError
+from astrarium.planner.launch.foreign import of_yaml
 from astrarium.planner.launch.given import Given, Launch, without
 from astrarium.planner.launch.known import known_keys
 from astrarium.planner.launch.megatron import launch_of
@@ -43,6 +44,9 @@ def read_nemo(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
     """A job from a configuration of NeMo 1. Raises InputError for what matters and is not predicted."""
     data = parse_yaml(text, where).data
     model = data.get("model") if isinstance(data, dict) else None
+    other = None if isinstance(model, dict) else of_yaml(text)
+    if other is not None:
+        raise InputError(where, f"is {other[0]}", expected=other[1])
     if not isinstance(model, dict):
         raise InputError(f"{where}: model", "is missing", expected="a NeMo 1 configuration with trainer and model")
     values, left_out = without(_flat(data, model), ignore, where)

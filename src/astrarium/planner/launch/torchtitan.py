@@ -1,12 +1,12 @@
-"""torchtitan's configuration files (TOML), read.
+"""torchtitan's configurations, read: TOML files, also with overrides of a command line, and what runs print.
 
 Names and meanings: pytorch/torchtitan at 238fa995 (2026-02-23), torchtitan/config/job_config.py: `training`
 (local_batch_size: samples of a data-parallel rank and step; global_batch_size -1: no accumulation; mixed_precision_*),
 `parallelism` (data_parallel_replicate_degree, data_parallel_shard_degree -1: all that is left;
 fsdp_reshard_after_forward default: not under pipeline stages; pipeline_parallel_schedule,
 pipeline_parallel_microbatch_size), `activation_checkpoint` (selective_ac_option: `op`, or N: every N-th layer). Names
-of 2024 and 2025 (torchtitan/config_manager.py) are read as today's. Later versions configure in Python and are not
-read.
+of 2024 and 2025 (torchtitan/config_manager.py) are read as today's. Later versions configure in Python, which is not
+run: what they print is read (torchtitan_printed.py).
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from types import MappingProxyType
 from typing import Any
 
 from astrarium.errors import InputError
-from astrarium.planner.launch.given import Given, Launch, without
+from astrarium.planner.launch.given import NOTHING, Given, Launch, without
 from astrarium.planner.launch.known import is_off, known_keys
+from astrarium.planner.launch.torchtitan_printed import as_toml, sizes_of
 
-__all__ = ["read_torchtitan"]
+__all__ = ["read_printed", "read_torchtitan"]
 
 _PARALLEL = ("data_parallel_replicate_degree", "data_parallel_shard_degree", "tensor_parallel_degree",
              "pipeline_parallel_degree", "context_parallel_degree", "context_parallel_rotate_method",
@@ -31,7 +32,8 @@ _PARALLEL = ("data_parallel_replicate_degree", "data_parallel_shard_degree", "te
 RENAMED: Mapping[str, str] = MappingProxyType({
     **{f"{section}.{name}": f"parallelism.{name}" for section in ("training", "experimental") for name in _PARALLEL},
     "training.data_parallel_degree": "parallelism.data_parallel_shard_degree",
-    "training.batch_size": "training.local_batch_size", "training.compile": "compile.enable"})
+    "training.batch_size": "training.local_batch_size", "training.compile": "compile.enable",
+    "compile.enable_async_tensor_parallel": "parallelism.enable_async_tensor_parallel"})
 """Older names -> today's."""
 FP8 = ("float8.enable_float8_linear", "training.enable_float8_linear", "training.enable_fp8_linear",
        "training.fp8_linear")
@@ -40,16 +42,32 @@ FLAVOURS = {("llama3", "8B"): "llama3-8b", ("llama3", "70B"): "llama3-70b", ("ll
             ("deepseek_v3", "671B"): "deepseek-v3", ("qwen3", "8B"): "qwen3-8b", ("qwen3", "32B"): "qwen3-32b",
             ("qwen3", "30B-A3B"): "qwen3-30b-a3b", ("qwen3", "235B-A22B"): "qwen3-235b-a22b"}
 FSDP2: Mapping[str, Any] = MappingProxyType({"gather": "copied", "reduce": "group", "ends": "together", "pools": True})
+HALF_STATES = "fused_opt_states_bf16"
 SCHEDULES = {"1f1b": 1, "gpipe": 1, "interleaved1f1b": 2}
+STEPS = {"fused": "fused", "foreach": "foreach", HALF_STATES: "fused"}
 FIXED: Mapping[str, Sequence[Any]] = MappingProxyType({"recompute": ("none", "operators", "full")})
 """What torchtitan has of a layout: its own checkpointing."""
 
 
-def read_torchtitan(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
-    """A job from a torchtitan configuration. Raises InputError for what matters and is not predicted."""
-    values, left_out = without(_renamed(_flat(_toml(text, where)), where),
-                               [RENAMED.get(name, name) for name in ignore], where)
-    given = Given(where, values, known_keys("torchtitan"))
+def read_torchtitan(text: str, where: str, ignore: Sequence[str] = (), overrides: Mapping[str, Any] = NOTHING
+                    ) -> Launch:
+    """A job from a TOML file of torchtitan; `overrides` (key -> value) of a command line win over it. Raises InputError
+    for what matters and is not predicted."""
+    values = {**_renamed(_flat(_toml(text, where)), where), **_renamed(overrides, where)}
+    return _launch(Given(where, {}, known_keys("torchtitan")), values, ignore)
+
+
+def read_printed(data: Mapping[str, Any], where: str, ignore: Sequence[str] = ()) -> Launch:
+    """A job from a configuration that torchtitan printed. Raises InputError as `read_torchtitan`."""
+    sections, said = as_toml(data, where)
+    given = Given(where, {}, known_keys("torchtitan"), printed=True, assumed=list(said))
+    return _launch(given, _renamed(_flat(sections), where), ignore, sizes_of(data))
+
+
+def _launch(given: Given, said: Mapping[str, Any], ignore: Sequence[str], model: Mapping[str, Any] | None = None
+            ) -> Launch:
+    """The job of these keys. `model`: sizes for a flavour that the catalog does not have."""
+    given.values, left_out = without(said, [RENAMED.get(name, name) for name in ignore], given.where)
     given.assumed += [f"as without {', '.join(left_out)} (--ignore)"] if left_out else []
     tp, cp, pp, ep = (given.whole(f"parallelism.{name}_parallel_degree", 1)
                       for name in ("tensor", "context", "pipeline", "expert"))
@@ -61,15 +79,18 @@ def read_torchtitan(text: str, where: str, ignore: Sequence[str] = ()) -> Launch
     recompute, fields = _recompute(given)
     layout = {"tp": tp, "pp": pp, "cp": cp, "ep": ep, "zero": _zero(given, shard, pp),
               "micro_batch": _micro_batch(given, local, pp), "recompute": recompute,
-              "virtual_stages": _virtual(given, pp), "tp_sequence": tp > 1}
+              "virtual_stages": _virtual(given, pp),
+              "tp_sequence": given.flag("parallelism.enable_sequence_parallel", True) and tp > 1}
     name, flavour = str(given.raw("model.name") or ""), str(given.raw("model.flavor") or "")
     settings = _settings(given)
     seq = given.number("training.seq_len", 2048)
     assumed, ignored = given.rest()
-    return Launch("torchtitan", layout, None, FLAVOURS.get((name, flavour)), seq, whole if whole > 0 else None,
-                  settings, replicas * shard * tp * cp * pp if shard > 0 else None,
+    known = FLAVOURS.get((name, flavour))
+    return Launch("torchtitan", layout, None if known else model, known, seq, whole if whole > 0 else None,
+                  settings, None, degrees=replicas * shard * tp * cp * pp if shard > 0 else None,
                   replica_batch=None if whole > 0 else local, fields=fields, fixed=FIXED,
-                  shards=shard if replicas > 1 and shard > 1 else None, missing=(f"the sizes of {name} {flavour}",),
+                  shards=shard if replicas > 1 and shard > 1 else None,
+                  missing=() if model else (f"the sizes of {name} {flavour}",),
                   copies=replicas if shard < 0 else 1, assumed=assumed, ignored=ignored)
 
 
@@ -109,7 +130,7 @@ def _refused(given: Given, tp: int) -> None:
     """What changes time and is not predicted."""
     given.refuse("parallelism.expert_tensor_parallel_degree", (1, tp), "experts are divided over tp as others are")
     given.refuse("parallelism.expert_parallel_comm_backend", ("standard",), "tokens go to experts by all_to_all")
-    given.refuse("comm.mode", ("default",), "a run without communication")
+    given.refuse("comm.mode", ("default", "torchcomms"), "a run without communication")
     given.refuse("optimizer.name", ("Adam", "AdamW"), "another optimizer")
     given.refuse("model.norm_type", ("rmsnorm", "fused_rmsnorm", "compiled_rmsnorm"), "another norm")
 
@@ -193,6 +214,8 @@ def _settings(given: Given) -> dict[str, Any]:
                  "master": None if half == "fp32" else "fp32", **({"products": "fp8"} if fp8 else {})}
     if kept == "bf16":
         precision |= {"gradients": "bf16", "reduction": reduced, "master": None, "moments": "bf16"}
+    if given.raw("optimizer.implementation") == HALF_STATES:
+        precision["moments"] = "bf16"
     rotated = given.choice("parallelism.context_parallel_rotate_method", {"allgather": "gather", "alltoall": "ring"},
                            "allgather")
     return {"precision": {**precision, "shards": "master"}, "cp_attention": rotated, "software": _software(given),
@@ -203,7 +226,7 @@ def _software(given: Given) -> dict[str, str]:
     """How the program writes its operators: a file that names `rmsnorm`, or could have, is of a torchtitan whose norm
     was operators of its own (torchtitan/models/norms.py); later ones have torch.nn.RMSNorm."""
     norms = "operators" if given.raw("model.norm_type") == "rmsnorm" else "kernel"
-    steps = given.choice("optimizer.implementation", {"fused": "fused", "foreach": "foreach"}, "fused")
+    steps = given.choice("optimizer.implementation", STEPS, "fused")
     return {"rms_norm": norms, "rotary": "complex", "step": str(steps), "clip": "scaled"}
 
 

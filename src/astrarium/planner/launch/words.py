@@ -20,9 +20,17 @@ _ARRAY = re.compile(r"^[A-Za-z_]\w{0,63}\+?=\((?!.*\s)")
 ENDS = ("", "(", ")", "\\")      # of the values of an argument
 NEGATIVE = re.compile(r"-[0-9.]")
 LINE = "\x1f"     # in place of the end of a line
+NESTED = "\x1e"   # before the words of a command in quotes
 _BARE = re.compile(r"-?[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
 _LAUNCHER = re.compile(r"(?:\S*/)?(?:python[0-9.]*|torchrun)")
+WRAPPERS = ("srun", "sbatch", "uv", "uvx", "poetry", "pdm", "pixi", "conda", "mpirun", "mpiexec", "docker", "podman",
+            "apptainer", "singularity", "enroot", "numactl", "nsys", "ncu", "nohup", "env", "time", "timeout", "sudo",
+            "ray")
+"""Programs that start another one; their own options are before its name."""
 _PROGRAM = re.compile(r"(?:^|[/_])(?:pre)?train\w*\.py$")
+_SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da|k)?sh")
+_COMMAND = re.compile(r"-[a-z]*c")      # `bash -c`, `bash -lc`
+MOST_NESTED = 3
 _OPERATOR = re.compile(r"[|&;]+|(?:[0-9]?|&)(?:>.*|<+)")
 _PRINTED = re.compile(r"^(?:.*?[\]:0-9][ \t]+|\[[^\]]*\]:)?[ \t]*([A-Za-z_]\w{0,80}) \.{2,200} ?(.*)$", re.MULTILINE)
 
@@ -33,18 +41,24 @@ def arguments_of(text: str, where: str, depth: int = 3, stray: list[tuple[str, b
 
     A program's name (`pretrain_gpt.py`) is not the value of a flag. Variables count as their last plain assignment
     above (`TP=8`, `${TP:-8}`); what a shell would have to compute stays unchanged, and is an error if somebody
-    needs it. `stray` gets the words that may be arguments without their dashes, each with whether it can be nothing
-    else: it follows a training program without being the value of a flag. `skipped` gets the words behind a program
-    that a shell would replace by arguments. Raises InputError.
+    needs it. Options of a program that starts another one (`srun --nodes 4 torchrun`) are left out. `stray` gets the
+    words that may be arguments without their dashes, each with whether it can be nothing else: it follows a training
+    program without being the value of a flag. `skipped` gets the words behind a program that a shell would replace by
+    arguments. Raises InputError.
     """
     stray = [] if stray is None else stray
     first, launched, program = "", False, False      # of a command
     known: dict[str, str] = {}
     found: dict[str, object] = {}
+    above: dict[str, object] | None = None         # arguments above the command, if a wrapper begins it
     name = ""
     for said in _words(text, where):
-        if said == LINE or _OPERATOR.fullmatch(said):
+        if said == NESTED and above is not None:        # options of srun, docker, ... are not the program's
+            found.clear()
+            found.update(above)
+        if said in (LINE, NESTED) or _OPERATOR.fullmatch(said):
             first, launched, program, name = "", False, False, name if said == LINE else ""
+            above = None
             continue
         assigned = _NAME.fullmatch(said)
         if assigned and not said.startswith("-") and (not name or found[name] is not True):
@@ -58,10 +72,16 @@ def arguments_of(text: str, where: str, depth: int = 3, stray: list[tuple[str, b
         if skipped is not None and program and (not name or found[name] is not True) and _is_unset(word, text):
             skipped.append(word)
             continue
+        if not first and word in WRAPPERS:
+            above = dict(found)
         first = first or word
         if _BARE.fullmatch(word) and (program or ("-" in word and first not in ("echo", "printf"))):
             stray.append((word, program and (not name or word[0] == "-")))
         launched = launched or any(map(_LAUNCHER.fullmatch, word.split()))
+        if launched and above is not None:
+            found.clear()
+            found.update(above)
+            above, name = None, ""
         program = program or (launched and bool(_PROGRAM.search(word)))
         if word != said and len(word.split()) > 1:      # a variable of several words, which were read where it was set
             name = ""
@@ -93,8 +113,9 @@ def printed_arguments(text: str) -> dict[str, object] | None:
             for name, value in found}
 
 
-def _words(text: str, where: str) -> Iterator[str]:
-    """The words of a script, as a shell quotes them; brackets of arrays by themselves."""
+def _words(text: str, where: str, depth: int = MOST_NESTED) -> Iterator[str]:
+    """The words of a script, as a shell quotes them; brackets of arrays by themselves; the command of `bash -c "..."`
+    and of sbatch's `--wrap "..."` word by word."""
     lines = text.replace("\\\r\n", " ").replace("\\\n", " ").replace("\n", f"\n{LINE} ")
     try:
         words = shlex.split(lines, comments=True, posix=True)
@@ -104,10 +125,17 @@ def _words(text: str, where: str) -> Iterator[str]:
     count = len(words) - words.count(LINE)
     if count > MOST_WORDS:
         raise InputError(where, f"has {count:,} words", expected=f"at most {MOST_WORDS:,}")
+    shell, before = False, ""
     for each in (word if word == LINE else word.replace(LINE, "") for word in words):
+        nested = before == "--wrap" or (shell and _COMMAND.fullmatch(before))
+        shell, before = bool(_SHELL.fullmatch(each)) or (shell and each[:1] == "-"), each
+        if nested and depth:
+            yield from (NESTED, *_words(each, where, depth - 1), LINE)
+            continue
         for part in each.split() if each.startswith("--") else (each,):       # "--fp8-format hybrid" in quotes
             word = _ARRAY.sub("", part).rstrip(";") or part
-            yield word[:-1] if word.endswith(")") and "(" not in word and len(word) > 1 else word
+            closed = word.endswith(")") and "(" not in word and len(word) > 1
+            yield from (word[:-1], ")") if closed else (word,)
             if part[-1:] == ";" != part:
                 yield ";"
 
