@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from astrarium.report.plot.plot import Axis, Column, Layer, Plot
     from astrarium.report.plot.plots.breakdown import breakdown
     from astrarium.report.plot.plots.busbw import busbw
+    from astrarium.report.plot.plots.calibration import calibrated_times
     from astrarium.report.plot.plots.critical_path import critical_path
     from astrarium.report.plot.plots.links import links, traffic
     from astrarium.report.plot.plots.memory import footprint, memory
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from astrarium.report.plot.svg import svg
     from astrarium.report.plot.vega import vega
 
-__all__ = ["Axis", "Column", "Drawing", "Layer", "Plot", "breakdown", "busbw", "convergence", "coordinates",
-           "critical_path", "errors", "footprint", "importance", "intervals", "kv_cache", "latency", "link_queues",
-           "links", "loads", "measured", "memory", "operations", "overlap", "pareto", "pipeline", "queue", "requests",
-           "roofline", "sobol", "svg", "tornado", "traffic", "vega", "waterfall"]
+__all__ = ["Axis", "Column", "Drawing", "Layer", "Plot", "breakdown", "busbw", "calibrated_times", "convergence",
+           "coordinates", "critical_path", "errors", "footprint", "importance", "intervals", "kv_cache", "latency",
+           "link_queues", "links", "loads", "measured", "memory", "operations", "overlap", "pareto", "pipeline",
+           "queue", "requests", "roofline", "sobol", "svg", "tornado", "traffic", "vega", "waterfall"]
 __getattr__ = lazy(__name__)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from glob import glob
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, seconds
 from astrarium.cli.json_output import json_text
-from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.errors import InputError
 from astrarium.units import Bandwidth, FlopRate
 
@@ -50,7 +51,7 @@ def arguments(parser: Parser) -> None:
                              "timings to -o")
     parser.add_argument("--limit", metavar="TIME", type=seconds,
                         help="with --measure and no DESIGN: limit of the time, such as '5 min'; default 600 s")
-    page_flags(parser, "rows that were used, and errors before and after", plots=False)
+    page_flags(parser, "rows that were used, and errors before and after")
     json_flag(parser)
 
 
@@ -87,7 +88,8 @@ def run(options: argparse.Namespace) -> int:
     timings += [timing for path in tables for timing in read_timings(path)]
     found = calibrated(base, timings)
     errors = unseen_errors(found)
-    rows += [sentence(name, count, errors.get(name)) for name, count in found.counts.items()]
+    sentences = [sentence(name, count, errors.get(name)) for name, count in found.counts.items()]
+    rows += sentences
     if found.stream != 1:
         rows.append(f"streams take {found.stream:.3g} times the predicted time")
     text = dumps(found, "\n".join(rows))
@@ -101,23 +103,27 @@ def run(options: argparse.Namespace) -> int:
             sys.stdout.write(said)
     for row in rows:
         note(row)
-    if page is not None:
+    if written(options):
         from astrarium.report.tables.calibration import class_table
 
-        _page(options, page, [class_table(found.counts, errors)], rows, text)
+        table = class_table(found.counts, errors)
+        facts = {"base": base if isinstance(base, str) else "data sheet: " + ", ".join(
+            f"{name} {getattr(options, name)}" for name in ("peak", "bandwidth", "units"))}
+        _page(options, page, [table], [row for row in rows if row not in sentences], text, found, facts)
     _write(options.out, text)
     return 0
 
 
-def _page(options: argparse.Namespace, page: Page, tables: Sequence[Table], notes: Sequence[str], made: str) -> None:
-    """Write the page; `made`: what the calibration gives, to download."""
+def _page(options: argparse.Namespace, page: Page | None, tables: Sequence[Table], notes: Sequence[str], made: str,
+          found: object, facts: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Write the page and plots of what was `found`; `made`: what the calibration gives, to download."""
     from astrarium.report.pages.about import About
     from astrarium.report.pages.page import ShownTables
 
-    facts = {"files": ", ".join(map(os.path.basename, options.file))}
+    facts = {"files": ", ".join(map(os.path.basename, options.file)), **facts}
     name = os.path.basename(options.out or "device.toml")
     write_page(page, options, ShownTables("Calibration", "Errors of the model on the rows that were measured.", tables,
-                                          None, notes, About(facts, {name: made})))
+                                          found, notes, About(facts, {name: made})))
 
 
 def _there(files: Sequence[str]) -> None:
@@ -178,10 +184,10 @@ def _fabric(options: argparse.Namespace, page: Page | None) -> int:
         text, errors = fabric_text(options.fabric, options.link_bandwidth, rate, logs)
     for name, error in errors.items():
         note(f"{name}: median error {100 * error:.1f} %")
-    if page is not None:
+    if written(options):
         from astrarium.report.tables.calibration import error_table
 
-        _page(options, page, [error_table(errors)], (), text)
+        _page(options, page, [error_table(errors)], (), text, errors)
     said = json_text("calibrate fabric", {"median_errors": errors})
     if options.json and options.out is not None:
         sys.stdout.write(said)
@@ -210,10 +216,10 @@ def _engine(options: argparse.Namespace, page: Page | None) -> int:
             for name in ("tpot", "ttft")):
         note(f"mean {name}: measured {_ms(measured)}, predicted {_ms(before)}, with these constants {_ms(after)}")
     policy = f"policy: {{overhead: {found.overhead:.4g} us, stream_offset: {found.offset:.4g} ms}}\n"
-    if page is not None:
+    if written(options):
         from astrarium.report.tables.calibration import engine_table
 
-        _page(options, page, [engine_table(found)], (), policy)
+        _page(options, page, [engine_table(found)], (), policy, found)
     for name in ("tpot", "ttft"):
         measured, after = getattr(found.measured, name), getattr(found.after, name)
         if after > 1.01 * measured:
@@ -257,7 +263,7 @@ def _measure(options: argparse.Namespace) -> int:
     """The kit, or the kernels of a design."""
     idle("FILE", options.file, "one of FILE and --measure")
     device = "base", "rows", "peak", "bandwidth", "units"
-    for name in ("fabric", "link_bandwidth", "inside", "serving", "json", "html"):
+    for name in ("fabric", "link_bandwidth", "inside", "serving", "json", "html", "plot"):
         idle(f"--{name.replace('_', '-')}", getattr(options, name), "no --measure")
     for name in ("limit", *device) if options.measure else ():
         idle(f"--{name}", getattr(options, name), "--measure without DESIGN")

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     idle("--rank", options.rank is not None, "--trace")
     idle("--steps", options.steps != 1, "--trace")
     from astrarium.cli.paths import is_serving, read_design
-    from astrarium.report.tables.explain import explanation_plain, explanation_tables
+    from astrarium.report.tables.explain import explanation_plain, explanation_sentence, explanation_tables
     from astrarium.search.explain import explain
     from astrarium.search.rule_books import explain_rules, rule_books
 
@@ -76,29 +76,36 @@ def run(options: argparse.Namespace) -> int:
     else:
         second = read_design(options.second or options.first, assignments(options.set))
         found, name = explain(first, second, orders=orders, seed=seed), _second(options)
-    _print(options, page, Answer("explain", found, explanation_plain(found),
-                                 list(explanation_tables(found, options.first, name))), first, second)
+    answer = Answer("explain", found, explanation_plain(found), list(explanation_tables(found, options.first, name)),
+                    explanation_sentence(found))
+    _print(options, page, answer, first, second)
     return 0
 
 
 class Answer(NamedTuple):
-    """What was found: name of its format, itself, as plain data, as tables."""
+    """What was found: name of its format, itself, as plain data, as tables, in a sentence."""
 
     format: str
     found: object
     plain: dict[str, Any]
     tables: Sequence[Table]
+    said: str = ""
 
 
 def _print(options: argparse.Namespace, page: Page | None, answer: Answer, *designs: Design) -> None:
     """Print tables or JSON, and write the page, whose header has the designs."""
     if written(options):
+        from msgspec.structs import replace
+
         from astrarium.report.pages.about import about_all
         from astrarium.report.pages.page import ShownTables
 
-        lead = "All times are simulated." if options.trace is None else "Predictions are simulated, the rest recorded."
+        first, *rest = answer.tables
+        first = replace(first, title="the difference")
+        lead = answer.said and f"{answer.said} "
+        lead += "All times are simulated." if options.trace is None else "Predictions are simulated, the rest recorded."
         names = ("first", "second")[:len(designs)]
-        write_page(page, options, ShownTables(f"Why they differ: {answer.tables[0].title}", lead, answer.tables,
+        write_page(page, options, ShownTables(f"Why they differ: {answer.tables[0].title}", lead, [first, *rest],
                                               answer.found, about=about_all(dict(zip(names, designs, strict=True)))))
     if options.json:
         print_json(answer.format, answer.plain)

@@ -16,14 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["page_flags", "page_for", "write_page", "written"]
 
 
-def page_flags(parser: Parser, what: str, *, plots: bool = True) -> None:
-    """`--html FILE`, which writes `what`, `--page NAME`, and where the verb has `plots` `--plot NAME=FILE`."""
+def page_flags(parser: Parser, what: str) -> None:
+    """`--html FILE`, which writes `what`, `--page NAME` and `--plot NAME=FILE`."""
     parser.add_argument("--html", metavar="FILE", help=f"write one page: {what}")
     parser.add_argument("--page", metavar="NAME", help="the kind of page for --html; default: the usual one "
                         "(`astrarium list page`)")
-    parser.set_defaults(plot=[])
-    if not plots:
-        return
     parser.add_argument("--plot", metavar="NAME=FILE", action="append", default=[],
                         help="write a picture (`astrarium list plot`) to FILE: .svg, .png (extra: pages) or .json (a "
                              "Vega-Lite specification); may be repeated")

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.report.trace.statistics import statistics_tables
 
     tables = [*statistics_tables(counted, options.file), *time_tables(times)]
-    write_page(page, options, ShownTrace(options.file, tables, times))
+    write_page(page, options, ShownTrace(options.file, tables, times, traces.classes[0]))
     if options.html:
         note(f"wrote {options.html}")
     if options.json:

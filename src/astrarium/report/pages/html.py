@@ -17,8 +17,21 @@ from astrarium.report.tables.table import Table
 from astrarium.units import Rounded
 from astrarium.version import version
 
-__all__ = ["Download", "bar", "escape", "key", "named", "note", "page", "section", "table",
-           "table_of", "wide", "with_command"]
+__all__ = [
+    "Download",
+    "bar",
+    "details",
+    "escape",
+    "key",
+    "named",
+    "note",
+    "page",
+    "section",
+    "table",
+    "table_of",
+    "wide",
+    "with_command",
+]
 
 _COMMAND = "<!--the command-->"         # of `page`, where `with_command` puts the command line
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -147,6 +160,11 @@ def wide(chart: str) -> str:
 def note(text: str) -> str:
     """A remark in grey."""
     return f'<p class="note">{escape(text)}</p>'
+
+
+def details(title: str, *parts: str) -> str:
+    """Parts that are shown when one asks for them; print has them."""
+    return f'<details><summary>{escape(title)}</summary>{"".join(parts)}</details>'
 
 
 def key(names: Mapping[str, str], colours: Mapping[str, str]) -> str:

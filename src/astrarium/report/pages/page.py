@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from astrarium.report.tables.table import Table
     from astrarium.report.trace.times import Times
     from astrarium.result import Result
+    from astrarium.trace import Columns
 
 __all__ = ["Page", "ShownRun", "ShownTables", "ShownTrace", "page_of"]
 
@@ -68,11 +69,12 @@ class ShownTables(Struct, frozen=True):
 
 
 class ShownTrace(Struct, frozen=True):
-    """A trace's tables and times."""
+    """A trace's tables and times, and its nodes, of which the graph is drawn (None: it is not)."""
 
     title: str
     tables: Sequence[Table]
     times: Times
+    columns: Columns | None = None
 
 
 def page_of(name: str, verb: str) -> Page:

@@ -12,6 +12,7 @@ from astrarium.report.pages.html import Download, escape, note, page, section, t
 from astrarium.report.pages.page import Page, ShownRun
 from astrarium.report.tables.shortlist import HEAD, changes, counted, intervals, money, remarks, row_of, single_changes
 from astrarium.simulate import simulate
+from astrarium.units import format_time
 
 __all__ = ["PAGE", "plan_page"]
 
@@ -25,7 +26,9 @@ def plan_page(found: Shortlist) -> str:
     parts = list(_layouts(found))
     for name, line in drawn:
         parts += _line(name, line) if line is not None else []
-    lead = f"{found.tokens:,} tokens a step. All figures are simulated."
+    best = found.best
+    lead = (f"{drawn[1][0]}: {best.label}, {format_time(best.time)} a step of {found.tokens:,} tokens, MFU "
+            f"{100 * best.mfu:.1f} %. All figures are simulated.")
     facts = about(found.best.design)
     return page(title, lead, parts, About({**facts.facts, "model": str(found.model), "with": "; ".join(found.models)},
                                           facts.files))

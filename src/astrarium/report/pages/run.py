@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from astrarium.design import Design
 from astrarium.report.pages.about import about
 from astrarium.report.pages.figures import figures
@@ -16,6 +18,8 @@ from astrarium.units import format_bytes, format_flop_rate, format_flops, format
 
 __all__ = ["PAGE", "run_page", "run_parts"]
 
+BUSIEST = 3     # links of a fabric that its picture's remark names
+
 
 def run_page(found: ShownRun) -> str:
     """The page."""
@@ -26,7 +30,7 @@ def run_page(found: ShownRun) -> str:
 
 def run_parts(found: ShownRun) -> Iterator[str]:
     """The parts of the page: times, plots, the other tables."""
-    first, *rest = summary_tables(found.result, f"Times and memory of {named(found.title)}", *found.tables)
+    first, *rest = summary_tables(found.result, "Times and memory", *found.tables)
     yield table_of(first)
     yield from figures("run", found)
     yield from fabric_part(found.design, found.result)
@@ -39,9 +43,12 @@ def fabric_part(design: Design, result: Result) -> Iterator[str]:
     if design.network.fabric is not None:
         from astrarium.report.tables.show_fabric import busy_links, fabric_picture, shown_fabric
 
-        busy = busy_links(result)
-        yield section("The fabric", wide(fabric_picture(shown_fabric(design.network.fabric), busy)),
-                      note("Links: the busy share of the busiest one of each name; red: the busiest.") if busy else "")
+        busy, found = busy_links(result), result.links
+        said = "" if not busy else (
+            "Of the links of a name the busiest counts. The busiest of all, of the run: " + ", ".join(
+                f"{found.name(int(at))} {100 * float(found.utilisation[at]):.1f} %"
+                for at in np.argsort(-found.utilisation, kind="stable")[:BUSIEST]) + ".")
+        yield section("The fabric", wide(fabric_picture(shown_fabric(design.network.fabric), busy)), note(said))
 
 
 def kernel_part(result: Result) -> Iterator[str]:

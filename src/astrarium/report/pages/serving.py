@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.report.pages.about import About
 from astrarium.report.pages.figures import figures
@@ -35,7 +36,8 @@ def serving_page(shown: ShownServing) -> str:
             "All figures are simulated.")
     notes = [section("Notes", *map(note, shown.notes))] if shown.notes else []
     return page(named(shown.title), lead, [
-        *map(table_of, shown.tables), *figures("serve", shown), *notes],
+        *map(table_of, [replace(shown.tables[0], title="times of requests"), *shown.tables[1:]]),
+        *figures("serve", shown), *notes],
         shown.about)
 
 

@@ -9,7 +9,7 @@ from astrarium.config import dumps
 from astrarium.design import Design
 from astrarium.report.pages.about import about_base
 from astrarium.report.pages.figures import figures
-from astrarium.report.pages.html import Download, note, page, section, table
+from astrarium.report.pages.html import Download, details, note, page, section, table
 from astrarium.report.pages.page import Page
 from astrarium.report.tables.study import shown
 from astrarium.report.tables.study_data import StudyReport
@@ -20,6 +20,7 @@ from astrarium.search.studyfile import StoredStudy
 __all__ = ["PAGE", "study_page"]
 
 FRONT = 50      # designs listed
+LONGEST = 200   # letters of a refusal
 
 
 def study_page(report: StudyReport) -> str:
@@ -53,9 +54,11 @@ def _best(report: StudyReport) -> Iterator[str]:
     rechecked = ["contention", "ratio"] if report.rechecks else []
     rows = [_row(report, place, study, trial, knobs) for place, (study, trial) in enumerate(report.best)]
     around = ["80 %", "ties with 1"] if any(report.intervals.spans()) else []
-    parts = [table(["", "design", "agent", "seed", "trial", *names, *around, *rechecked, *map(_short, knobs)], rows,
+    agent = ["agent", "seed"] if len(report.summaries) > 1 else []
+    parts = [table(["", "design", *agent, "trial", *names, *map(_short, knobs), *around, *rechecked], rows,
                    title="Best designs")]
-    parts += [note(f"Interval: {report.intervals.words}.")] if report.intervals.words else []
+    if report.intervals.words:
+        parts.append(details("How the intervals were taken", note(f"{report.intervals.words}.")))
     same = [axis.name for axis in report.space.axes if axis.name not in knobs]
     if same:
         values = report.space.values(report.best[0][1].point)
@@ -79,17 +82,24 @@ def _design(report: StudyReport, trial: Trial) -> Download | str:
 
 def _row(report: StudyReport, place: int, study: StoredStudy, trial: Trial, knobs: Sequence[str]) -> list[Any]:
     values = report.space.values(trial.point)
-    found: list[Any] = [place + 1, _design(report, trial), study.plan.agent_name, study.plan.seed, trial.number]
+    found: list[Any] = [place + 1, _design(report, trial)]
+    found += [study.plan.agent_name, study.plan.seed] if len(report.summaries) > 1 else []
+    found.append(trial.number)
     found += [shown(each.name, value) for each, value in zip(report.goal.objectives, trial.verdict.values or ())]
+    found += [values.get(name, "-") for name in knobs]
     around = report.intervals.spans()
     found += [around[place], "yes" if report.intervals.ties[place] else ""] if any(around) else []
     if report.rechecks:
         again = report.rechecks[place]
         if again.other is None:
-            found += ["refused", again.problem[:80]]
+            found += ["refused", _cut(again.problem)]
         else:
             found += [shown(report.goal.objectives[0].name, again.other), f"{again.other / value_of(trial):.3f}"]
-    return [*found, *(values.get(name, "-") for name in knobs)]
+    return found
+
+
+def _cut(problem: str) -> str:
+    return problem if len(problem) <= LONGEST else f"{problem[:LONGEST - 1]}…"
 
 
 def _why(report: StudyReport) -> Iterator[str]:
@@ -106,7 +116,7 @@ def _why(report: StudyReport) -> Iterator[str]:
     if report.sensitivities:
         best = value_of(report.best[0][1])
         rows = [(each.knob, each.value, f"{each.verdict.values[0] / best:.3f}" if each.verdict.values
-                 else f"refused: {each.verdict.problem[:80]}", ", ".join(each.moved)) for each in report.sensitivities]
+                 else f"refused: {_cut(each.verdict.problem)}", ", ".join(each.moved)) for each in report.sensitivities]
         yield section("One knob at a time around the best design", table(
             ["knob", "value", f"{report.goal.objectives[0].name}, times the best", "also moved"], rows, "<>><",
             "One knob at a time"))

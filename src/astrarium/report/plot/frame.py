@@ -21,7 +21,7 @@ HEAD, FOOT, KEY = 22, 44, 19        # px above and below the marks; of a line of
 
 
 class Scale(Struct, frozen=True):
-    """An axis in px. `ticks`: (px, text); `unit`: that the axis names, as the texts do not; `band`: px of a category."""
+    """An axis in px. `ticks`: (px, text); `unit`: that the axis names once; `band`: px of a category."""
 
     at: Callable[[float | str], float]
     ticks: tuple[tuple[float, str], ...]

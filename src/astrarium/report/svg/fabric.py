@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from astrarium.fabric.numbers import Said
 from astrarium.fabric.sketch import Box, Line, Sketch
-from astrarium.report.plot.colours import PALETTE
+from astrarium.report.plot.colours import LIGHT, PALETTE, plot_style
 from astrarium.units import format_rate, format_time
 
 __all__ = ["LinkWords", "fabric_svg", "link_words"]
@@ -28,6 +28,9 @@ LAYER = 62.0            # px between layers
 INSIDE = 34.0           # px between the rows of a frame
 ICON = 18.0
 COLD, HOT = (136, 170, 204), (204, 51, 17)      # links that are never busy, and the busiest
+PAPER, INK, MUTED, GRID = (f"var(--plot-{role},{LIGHT[role]})" for role in ("paper", "ink", "muted", "grid"))
+LETTERS = "#222"        # in boxes, which are light on dark pages, too
+SCALE = 6               # colours of the legend of busy links
 Point = tuple[float, float]
 
 
@@ -187,7 +190,7 @@ def fabric_svg(title: str, drawing: Sketch, words: Mapping[int, LinkWords],
     colour = _colours(sorted({line.link for line in drawing.lines}), busy)
     every = [*layout.at.values(), *layout.frames]
     left, top = min(each.x for each in every), min(each.y for each in every)
-    legend = list(_legend(drawing, words, colour))
+    legend = [*_busy_legend(busy), *_legend(drawing, words, colour)]
     width = max(max(each.x + each.width for each in every) - left,
                 LETTER * max(len(title), *(len(said) + 6 for _, said in legend))) + 2 * RIM
     bows = max([0.0, *(top - _bend(*_ends(layout, line)[:2])[1] for line in drawing.lines
@@ -197,21 +200,21 @@ def fabric_svg(title: str, drawing: Sketch, words: Mapping[int, LinkWords],
     height = high + 3 * RIM + LINE * (len(legend) + 1) + 10
     body = [_text(RIM, RIM + 4, title, "start", ' font-size="13" font-weight="bold"'),
             f'<g transform="translate({shift:.1f} {2 * RIM + bows - top:.1f})">', *_frames(layout),
-            *_drawn_lines(layout, colour), *_boxes(layout, colour), *_labels(layout, colour), "</g>"]
+            *_drawn_lines(layout, colour), *_boxes(layout, colour), *_labels(layout, colour, bool(busy)), "</g>"]
     for place, (sign, said) in enumerate(legend):
         y = high + 3 * RIM + LINE * (place + 0.5)
         body += [f'<g transform="translate({RIM} {y:.1f})">{sign}</g>', _text(RIM + 34, y + 4, said, "start")]
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-            f'height="{height:.0f}" role="img" font-family="Helvetica, Arial, sans-serif" font-size="11">'
-            f'<rect width="100%" height="100%" fill="#fff"/>{"".join(body)}</svg>\n')
+            f'height="{height:.0f}" role="img" aria-label="{html.escape(title)}" '
+            f'font-family="Helvetica, Arial, sans-serif" font-size="11" fill="{INK}"><style>{plot_style()}</style><rect width="100%" height="100%" '
+            f'fill="{PAPER}"/>{"".join(body)}</svg>\n')
 
 
 def _colours(links: Sequence[int], busy: Mapping[int, float]) -> dict[int, str]:
     most = max(busy.values(), default=0.0)
     if most <= 0:
         return {link: PALETTE[place % len(PALETTE)] for place, link in enumerate(links)}
-    return {link: "#" + "".join(f"{round(cold + busy.get(link, 0.0) / most * (hot - cold)):02x}"
-                                for cold, hot in zip(COLD, HOT)) for link in links}
+    return {link: _heat(busy.get(link, 0.0) / most) for link in links}
 
 
 def _text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:
@@ -223,9 +226,9 @@ def _frames(layout: _Layout) -> Iterator[str]:
         count = layout.drawing.frames[number][1]
         for back in range(min(count - 1, 2), 0, -1):
             yield (f'<rect x="{at.x + 4 * back:.1f}" y="{at.y - 4 * back:.1f}" width="{at.width:.1f}" '
-                   f'height="{at.height:.1f}" rx="6" fill="#fafafa" stroke="#bbb"/>')
+                   f'height="{at.height:.1f}" rx="6" fill="{PAPER}" stroke="{GRID}"/>')
         yield (f'<rect x="{at.x:.1f}" y="{at.y:.1f}" width="{at.width:.1f}" height="{at.height:.1f}" rx="6" '
-               'fill="#fafafa" stroke="#888"/>')
+               f'fill="{PAPER}" stroke="{MUTED}"/>')
         yield _text(at.x + 8, at.y + LINE, layout.frame_title(number), "start", ' font-weight="bold"')
 
 
@@ -241,7 +244,7 @@ def _boxes(layout: _Layout, colour: Mapping[int, str]) -> Iterator[str]:
         for line, (words, link) in enumerate(layout.text[at]):
             x, y = place.middle[0], place.y + PAD + LINE * (line + 0.75)
             if link < 0:
-                yield _text(x, y, words)
+                yield _text(x, y, words, extra=f' fill="{LETTERS}"')
             else:
                 yield _icon(words, x - LETTER * len(words) / 2, y - 4, colour[link])
                 yield _text(x + ICON / 2, y, words, extra=f' fill="{colour[link]}"')
@@ -301,10 +304,10 @@ def _drawn_lines(layout: _Layout, colour: Mapping[int, str]) -> Iterator[str]:
                f'stroke-opacity="0.75"{dashes}><title>{said}</title></path>')
 
 
-def _labels(layout: _Layout, colour: Mapping[int, str]) -> Iterator[str]:
-    """Rates on one line of each link name between two layers; beside boxes, how many links each node has upwards and
-    downwards, where that is not one."""
-    halo = ' stroke="#fff" stroke-width="3" paint-order="stroke" font-size="10"'
+def _labels(layout: _Layout, colour: Mapping[int, str], busy: bool) -> Iterator[str]:
+    """Rates on one line of each link name between two layers (of `busy` links without the name, which the legend has);
+    beside boxes, how many links each node has upwards and downwards, where that is not one."""
+    halo = f' stroke="{PAPER}" stroke-width="3" paint-order="stroke" font-size="10"'
     seen: set[tuple[int, ...]] = set()
     many: dict[tuple[int, bool], list[tuple[int, int]]] = {}
     for line in layout.drawing.lines:
@@ -319,14 +322,27 @@ def _labels(layout: _Layout, colour: Mapping[int, str]) -> Iterator[str]:
         if key not in seen and not bow:
             seen.add(key)
             share = 0.38 + 0.12 * (list(colour).index(line.link) % 3)
-            yield _text(x1 + share * (x2 - x1), y1 + share * (y2 - y1) + 3, layout.words[line.link].title,
-                        extra=f'{halo} fill="{colour[line.link]}"')
+            yield _text(x1 + share * (x2 - x1), y1 + share * (y2 - y1) + 3, layout.words[line.link].rate if busy
+                        else layout.words[line.link].title, extra=f'{halo} fill="{INK if busy else colour[line.link]}"')
     for (at, upwards), each in many.items():
         least, most = (sum(part[side] for part in each) for side in (0, 1))
         if all(part[0] for part in each) and ((most > 1 and layout.drawing.boxes[at].count > 1) or most > len(each)):
             place = layout.at[at]
             yield _text(place.middle[0], place.y - 5 if upwards else place.y + place.height + 12,
-                        f"x{least:,}" if least == most else f"x{least:,}-{most:,}", extra=f'{halo} fill="#444"')
+                        f"x{least:,}" if least == most else f"x{least:,}-{most:,}", extra=f'{halo} fill="{MUTED}"')
+
+
+def _busy_legend(busy: Mapping[int, float]) -> Iterator[tuple[str, str]]:
+    """What the colours of busy links mean."""
+    most = max(busy.values(), default=0.0)
+    if most > 0:
+        steps = [f'<rect x="{26 / SCALE * place:.2f}" y="-5" width="{26 / SCALE + 0.3:.2f}" height="10" fill="'
+                 f'{_heat(place / (SCALE - 1))}"/>' for place in range(SCALE)]
+        yield "".join(steps), f"busy share of the run: 0 % to {100 * most:.1f} %"
+
+
+def _heat(share: float) -> str:
+    return "#" + "".join(f"{round(cold + share * (hot - cold)):02x}" for cold, hot in zip(COLD, HOT))
 
 
 def _legend(drawing: Sketch, words: Mapping[int, LinkWords], colour: Mapping[int, str]) -> Iterator[tuple[str, str]]:

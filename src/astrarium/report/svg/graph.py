@@ -14,6 +14,8 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
+from astrarium.report.plot.colours import LIGHT, plot_style
+
 __all__ = ["Shape", "svg_text"]
 
 LETTER, LINE, PAD = 7.2, 16.0, 10.0        # px: width of a letter, height of a line of text, room around it
@@ -26,8 +28,10 @@ MOST = int(LONGEST / NARROW) + 1           # letters that no line has
 CONTROL = dict.fromkeys(range(32), "?")    # characters that XML does not hold
 MOST_BENDS = 4_000                         # of edges; beyond, they go straight, behind boxes
 SWATCH = 12.0                              # px of a colour in the legend
+LETTERS = "#222"                           # in boxes, which are light on dark pages, too
+PAPER, INK = (f"var(--plot-{role},{LIGHT[role]})" for role in ("paper", "ink"))
 
-DOWNWARD, UPWARD = 'stroke="#555" stroke-opacity="0.7"', 'stroke="#c33" stroke-opacity="0.35"'
+DOWNWARD, UPWARD = 'stroke="#777" stroke-opacity="0.8"', 'stroke="#c33" stroke-opacity="0.4"'
 
 Edge = Literal["data", "control"]
 Edges = Mapping[tuple[int, int, Edge], int]
@@ -71,9 +75,9 @@ def svg_text(shapes: Sequence[Shape], edges: Edges, legend: Mapping[str, str] | 
     top, height = height, height + (LINE * len(signs) + BESIDE if signs else 0.0)
     yield (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
            f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif" font-size="12" '
-           'style="background:#fff">')
+           f'fill="{INK}" style="background:{PAPER}"><style>{plot_style()}</style>')
     yield ('  <defs><marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
-           'orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#555"/></marker></defs>')
+           'orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#777"/></marker></defs>')
     for key, count in edges.items():
         yield f"  {_line(shapes, places, key, routes.bends.get(key, ()), count)}"
     for shape, (x, y, _) in zip(shapes, places, strict=False):
@@ -90,7 +94,7 @@ def _box(shape: Shape, x: float, y: float) -> Iterator[str]:
     for place, line in enumerate(shape.lines):
         shown, whole = _cut(line), f"<title>{_xml(line)}</title>" if _cut(line) != line else ""
         yield (f'  <text x="{x + shape.width / 2:.1f}" y="{y + PAD + LINE * (place + 0.75):.1f}" '
-               f'text-anchor="middle">{_xml(shown)}{whole}</text>')
+               f'text-anchor="middle" fill="{LETTERS}">{_xml(shown)}{whole}</text>')
 
 
 # ------------------------------------------------------------ text

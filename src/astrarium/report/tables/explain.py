@@ -11,7 +11,8 @@ from astrarium.report.tables.table import Table
 from astrarium.search.explain import Change, Explanation
 from astrarium.units import Quantity, format_time
 
-__all__ = ["explanation_plain", "explanation_tables", "knob_cells", "knobs_plain", "orders_text", "plain_value",
+__all__ = ["explanation_plain", "explanation_sentence", "explanation_tables", "knob_cells", "knobs_plain",
+           "orders_text", "plain_value",
            "values_text"]
 
 LONGEST = 32        # characters of a value
@@ -37,6 +38,15 @@ def explanation_tables(found: Explanation, first: str, second: str) -> Iterator[
     total = ["sum", "", "", "", _signed(found.difference), _signed(found.difference), f"{found.difference:+,}"]
     lines.append(total + ([] if found.exact else [""]))
     yield Table("by knob", "<<<" + ">" * (len(head) - 3), lines, head)
+
+
+def explanation_sentence(found: Explanation) -> str:
+    """The difference in a sentence."""
+    if not found.before or found.before == found.after:
+        return f"Both take {_time(found.before)}."
+    share = abs(found.difference) / found.before
+    return (f"The second takes {_time(found.after)}, {100 * share:.1f} % {'less' if found.difference < 0 else 'more'} "
+            f"than the first ({_time(found.before)}).")
 
 
 def _times_table(found: Explanation) -> Table:

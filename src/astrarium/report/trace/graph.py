@@ -21,7 +21,7 @@ from astrarium.trace import Columns, index_of
 from astrarium.units import format_time
 from astrarium.vocab import NodeKind
 
-__all__ = ["Picture", "dot_text", "graphml_text", "picture", "rendered"]
+__all__ = ["Picture", "dot_text", "graphml_text", "own_svg", "picture", "rendered"]
 
 Edge = Literal["data", "control"]
 COLOURS = {NodeKind.COMP: "#cfe2f3", NodeKind.COMM_COLL: "#f9cb9c", NodeKind.COMM_SEND: "#ffe599",
@@ -213,6 +213,16 @@ def _xml(text: str) -> str:
     return escape("".join(c if c >= " " or c in "\t\n" else "?" for c in text).encode("utf-8", "replace").decode())
 
 
+def own_svg(drawn: Picture) -> str:
+    """The picture as SVG without Graphviz; of scopes only the most frequent dependencies."""
+    shapes = [Shape(tuple("\n".join(_lines(drawn, box)).split("\n")), box.colour) for box in drawn.boxes]
+    used = {box.colour for box in drawn.boxes}
+    edges, left = _strongest(drawn)
+    legend = {colour: word for colour, word in MEANING.items() if colour in used}
+    legend |= {OTHER: f"{left:,} rarer dependencies are not drawn"} if left else {}
+    return "".join(f"{line}\n" for line in svg_text(shapes, edges, legend))
+
+
 def rendered(drawn: Picture, form: str) -> bytes:
     """The picture as svg, pdf or png, drawn by Graphviz's `dot`; without it svg is drawn here, more plainly.
 
@@ -222,12 +232,7 @@ def rendered(drawn: Picture, form: str) -> bytes:
         raise InputError("form", f"{form!r}", expected="one of " + ", ".join(RENDERED))
     program = shutil.which("dot")
     if program is None and form == "svg":
-        shapes = [Shape(tuple("\n".join(_lines(drawn, box)).split("\n")), box.colour) for box in drawn.boxes]
-        used = {box.colour for box in drawn.boxes}
-        edges, left = _strongest(drawn)
-        legend = {colour: word for colour, word in MEANING.items() if colour in used}
-        legend |= {OTHER: f"{left:,} rarer dependencies are not drawn"} if left else {}
-        return "".join(f"{line}\n" for line in svg_text(shapes, edges, legend)).encode("utf-8", "replace")
+        return own_svg(drawn).encode("utf-8", "replace")
     if program is None:
         raise InputError("graphviz", f"its program `dot` draws {form}, and is not installed",
                          expected="apt install graphviz (or brew, dnf, conda); or the name of a .svg or .dot file")

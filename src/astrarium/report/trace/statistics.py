@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astrarium.report.tables.table import Table
 from astrarium.trace.counts import Statistics
-from astrarium.units import format_bytes, format_time
+from astrarium.units import format_bytes, format_flops, format_time
 
 __all__ = ["statistics_tables"]
 
@@ -18,7 +18,7 @@ def statistics_tables(counted: Statistics, title: str) -> list[Table]:
     rows = [(name, f"{count:,}") for name, count in counts]
     kind = counted.metadata.get("kind")
     if counted.flop or counted.tensor_bytes:
-        rows += [("flop of compute", f"{counted.flop:.4g}"),
+        rows += [("FLOPs of compute", format_flops(counted.flop)),
                   ("bytes of compute", format_bytes(counted.tensor_bytes))]
     tables = [Table(f"{title}: {f'{kind}, ' if kind else ''}{counted.nodes:,} nodes, "
                     f"{counted.edges['data']:,} data and {counted.edges['control']:,} control dependencies", "<>",

@@ -127,7 +127,8 @@ def _measured_busbw(made: Validation) -> Plot:
             "x": Column("payload", [row[1] for row in rows], "bytes")}
     both = {"measured": Column("measured", [row[2] for row in rows], "rate"),
             "predicted": Column("predicted", [row[3] for row in rows], "rate")}
-    return Plot("Bus bandwidth, measured and predicted", f"{len(every):,} rows. Lines: predicted; points: measured.{left}",
+    return Plot("Bus bandwidth, measured and predicted",
+                f"{len(every):,} rows. Lines: predicted; points: measured.{left}",
                 (Layer("line", base | {"y": both["predicted"], "measured": both["measured"]}),
                  Layer("point", base | {"y": both["measured"], "predicted": both["predicted"]}, size=45)),
                 Axis("payload", "bytes", log=True), Axis("busbw", "rate"), ranked(row[0] for row in rows), zoom=True)

@@ -189,7 +189,7 @@ def importance(answer: Searched) -> Plot:
     return Plot("Which knobs matter", f"{names[0]} matters most for {report.goal.objectives[0].name}; R² of the model "
                 f"{report.model.r2:.3f} on trials that it has not seen. The trials are those that agents chose, not a "
                 "uniform sample.", (Layer("bar", columns, colour=PALETTE[0]),),
-                Axis("share of the variance", "share"), Axis(order=tuple(names)))
+                Axis("error that shuffling adds, of the variance", "share"), Axis(order=tuple(names)))
 
 
 def sobol(answer: Searched) -> Plot:

@@ -130,7 +130,8 @@ def errors(answer: Validation, metric: str | None = None, kind: str | None = Non
     beyond_edge = sum(abs(dot.value.time_error) > EDGE for dot in dots)
     return Plot(f"Errors by source: {name}", "Right of the line the time is predicted too long (memory: too large). "
                 "Small squares: the median, diamonds: 90 % of the rows lie within."
-                + (f" {beyond_edge} rows beyond {100 * EDGE:.0f} % are triangles at the ends." if beyond_edge else "") + left,
+                + (f" {beyond_edge} rows beyond {100 * EDGE:.0f} % are triangles at the ends." if beyond_edge else "")
+                + left,
                 tuple(layers), Axis("error", "share", low=-EDGE - 0.02, high=EDGE + 0.02),
                 Axis(order=tuple(rows.values())))
 
