@@ -38,6 +38,29 @@ def test_overlap_idle_and_busbw(run: Run, tmp_path: Path) -> None:
     assert "10.0%" in said.out
 
 
+def _waiting(path: Path, micros: tuple[int, ...]) -> Path:
+    """A rank of two whose all_reduces of 30 MB took `micros`, waiting included."""
+    nodes = [Node(number, "ncclDevKernel", 7, (), (number - 1,) if number else (), 1000 * number + 1, time, attrs=(
+        attribute("is_cpu_op", False), attribute("stream", 8), attribute("comm_type", 0),
+        attribute("comm_size", 30_000_000))) for number, time in enumerate(micros)]
+    write_files([(str(path), encode_trace(Metadata(attrs=(Attribute("world_size", 2, "int64_val"),)), nodes))])
+    return path
+
+
+def test_collectives_of_several_ranks_are_without_waiting(run: Run, tmp_path: Path) -> None:
+    """Of three all_reduces rank 1 comes last to two, rank 0 to one: 100, 150 and 100 us; the median is 300 GB/s."""
+    paths = _waiting(tmp_path / "w.0.et", (900, 150, 700)), _waiting(tmp_path / "w.1.et", (100, 800, 100))
+    shown = json.loads(run("trace", "show", tmp_path / "w.*.et", "--json").out)
+    assert shown["times"]["collectives"][0]["recorded_ns"] == 1_750_000
+    (found,) = shown["from_last_arrival"]
+    assert (found["recorded_ns"], found["busbw_gb_per_s"], found["count"]) == (350_000, 300, 3)
+    said = run("trace", "show", *paths)
+    assert "from the arrival of the last one" in said.out
+    assert "300 GB/s" in said.out
+    assert "have a trace" not in said.out
+    assert "from_last_arrival" not in run("trace", "show", paths[0], "--json").out
+
+
 def test_the_statistics_are_a_page(run: Run, tmp_path: Path) -> None:
     """Well-formed, with the tables' figures, and safe whatever the names."""
     trace, page = _write(tmp_path / "w.0.et", name="<b>gemm & co"), tmp_path / "page.html"

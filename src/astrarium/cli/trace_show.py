@@ -1,4 +1,4 @@
-"""`astrarium trace show FILE`: what is in one trace file."""
+"""`astrarium trace show FILE...`: what is in a trace file, and what collectives took over several ranks."""
 
 from __future__ import annotations
 
@@ -15,35 +15,44 @@ __all__ = ["arguments", "run"]
 
 
 def arguments(parser: Parser) -> None:
-    """The file."""
-    parser.add_argument("file", metavar="FILE", help="one trace (.et, plain or gzip)")
+    """The files."""
+    parser.add_argument("file", metavar="FILE", nargs="+",
+                        help="a trace (.et, plain or gzip); traces of several ranks, or a pattern (step.*.et), also "
+                             "show their collectives without waiting for other ranks")
     page_flags(parser, "the same tables, and bars")
     json_flag(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the counts."""
-    from astrarium.report.trace.times import time_tables, times_of
+    from astrarium.report.trace.times import arrived_of, arrived_tables, time_tables, times_of
     from astrarium.trace import groups_of, read_traces
     from astrarium.trace.counts import statistics
+    from astrarium.trace.micros import in_ns
 
     page = page_for("trace", options)
-    if is_design(options.file):
-        raise InputError(options.file, "is YAML, and no trace",
-                         expected=f"a trace (.et), or for a design file astrarium show {options.file}")
-    traces = read_traces([options.file])
+    for path in options.file:
+        if is_design(path):
+            raise InputError(path, "is YAML, and no trace",
+                             expected=f"a trace (.et), or for a design file astrarium show {path}")
+    first = options.file[0]
+    traces = read_traces(first if len(options.file) == 1 and "*" in first else options.file)
+    arrived = arrived_of(traces) if traces.ranks > 1 else ()
     counted = statistics(traces.classes[0])
     times = times_of(traces.classes[0], traces.texts, groups_of(traces))
     from astrarium.report.pages.page import ShownTrace
     from astrarium.report.tables.table import print_tables
     from astrarium.report.trace.statistics import statistics_tables
 
-    tables = [*statistics_tables(counted, options.file), *time_tables(times)]
-    write_page(page, options, ShownTrace(options.file, tables, times, traces.classes[0]))
+    tables = [*statistics_tables(counted, traces.sources[0]), *time_tables(times),
+              *arrived_tables(arrived, traces.ranks)]
+    write_page(page, options, ShownTrace(traces.sources[0], tables, times, traces.classes[0]))
     if options.html:
         note(f"wrote {options.html}")
     if options.json:
-        print_json("trace show", {**counted.plain(), "times": times.plain()})
+        plain = {**counted.plain(), "times": times.plain()}
+        print_json("trace show", plain if traces.ranks == 1 else plain | {
+            "from_last_arrival": [in_ns(each.plain()) for each in arrived]})
     elif not options.html:
         print_tables(tables, sys.stdout)
     return 0
