@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import statistics
 from itertools import islice
 
@@ -69,9 +70,16 @@ def test_a_rule_goes_by_its_name_or_by_a_value_that_it_forbids(rule: str, beyond
     (32, {"micro_batch": [3]}, ""), (32, {"tp": [3]}, ""), (7, {}, ", or --lift stages"),
     (1024, {"dp": [1], "pp": [1]}, ", or --lift cp")])
 def test_a_refusal_names_the_rules_whose_lift_helps(npus: int, fixed: dict[str, list[int]], lift: str) -> None:
+    job = job_of("llama3-8b", global_batch=512)
     with pytest.raises(InputError) as refused:
-        list(layouts(job_of("llama3-8b", global_batch=512), npus, 8, fixed))
-    assert str(refused.value).endswith(f"expected other sizes{lift}")
+        list(layouts(job, npus, 8, fixed))
+    assert not layouts(job, npus, 8, fixed).possible
+    named = str(refused.value).partition("; expected ")[2]
+    assert named.endswith(f"other sizes{lift}")
+    for part, values in re.findall(r"(\w+) (\d+(?: or \d+)*)", named):      # each of them alone leaves a layout
+        for value in values.split(" or "):
+            assert layouts(job, npus, 8, {**fixed, part: [int(value)]}).possible
+    assert bool(fixed) == bool(re.search(r"\d", named))
 
 
 def test_virtual_stages_that_divide_nothing_lift_their_rule() -> None:
