@@ -52,6 +52,21 @@ def test_check_proves_plans_and_programs(run: Run, tmp_path: Path) -> None:
     assert "not a trace of a known form" in run("check", str(other)).out
 
 
+def test_check_proves_the_programs_that_a_design_names(run: Run, tmp_path: Path) -> None:
+    """A run would take its time and never ask what it computes."""
+    program, design = tmp_path / "a.xml", tmp_path / "design.yaml"
+    run("trace", "collective", "kernel:all_pairs", *REDUCE, "-o", str(program))
+    design.write_text("workload: {source: collective, op: all_reduce, payload: 1 MB}\n"
+                      "network: {dims: [{shape: switch, npus: 4, bandwidth: 100 GB/s, latency: 1 us}]}\n"
+                      f"collective: {{custom: {{all_reduce: {program}}}}}\n")
+    said = run("check", str(design))
+    assert (said.code, said.out, said.err) == (0, "", "0 errors, 0 warnings\n")
+    program.write_text(program.read_text().replace('type="rrc"', 'type="r"', 1))
+    said = run("check", str(design))
+    assert (said.code, said.err) == (1, "1 error, 0 warnings\n")
+    assert f"{program}: all_reduce: GPU 0's output" in said.out
+
+
 def test_what_a_plan_does_not_carry_is_said(run: Run, tmp_path: Path) -> None:
     said = run("trace", "collective", "kernel:ring", *REDUCE, "-o", str(tmp_path / "a.json"), "--json")
     assert said.code == 0

@@ -12,9 +12,10 @@ from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 from astrarium.cli.paths import is_design, is_program, read_design
 from astrarium.config import assignments
-from astrarium.errors import InputError
+from astrarium.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
+    from astrarium.design import Design
     from astrarium.trace import Dependencies
     from astrarium.workload.config import Trace
 
@@ -84,6 +85,26 @@ def _design(path: str, changes: Mapping[str, Any], limit: int) -> list[dict[str,
             prepare(design, record=False)
         except InputError as error:
             return found + _faults(path, error)
+        found += _programs(path, design)
+    return found
+
+
+def _programs(path: str, design: Design) -> list[dict[str, Any]]:
+    """What is wrong with the programs of collectives that a design names: a run times them and does not ask what they
+    compute. A program without a proof is a warning."""
+    from astrarium.gpu import prove_program
+
+    found = list[dict[str, Any]]()
+    for op in design.collective.custom.__struct_fields__:
+        program = getattr(design.collective.custom, op)
+        if not isinstance(program, str) or not is_program(program):
+            continue
+        try:
+            prove_program(program)
+        except UnsupportedError as error:
+            found += [each | {"severity": "warning", "code": "unproved"} for each in _faults(path, error)]
+        except InputError as error:
+            found += [each | {"code": "wrong_program"} for each in _faults(path, error)]
     return found
 
 
