@@ -33,6 +33,17 @@ def test_a_design_a_mapping_and_a_csv_are_the_nearest_points(tmp_path: Path) -> 
     assert space.number(near) >= 0
 
 
+def test_a_base_that_leaves_a_knob_open_is_said_not_to_be_the_first_trial() -> None:
+    """`null` is no choice: the first trial is the design nearest to the base."""
+    base = ar.Design(workload=ar.Transformer("llama3-8b", global_batch=8, tp=4),
+                     network=ar.Network([ar.Switch(4, bandwidth="100 GB/s", latency="1 us")]))
+    space = Space(base, {"workload.micro_batch": [1, 2]})
+    starts = starts_of(space, (), base=True)
+    assert space.values(starts.points[0]) == {"workload.micro_batch": 1}
+    assert starts.notes == ("starts: values that the space does not have, and their nearest: workload.micro_batch null "
+                            "-> 1 (the base)",)
+
+
 def test_a_study_of_another_space_starts_with_its_ten_best(tmp_path: Path) -> None:
     file = tmp_path / "tiny.study"
     found = search(tiny_space(), "makespan", agent="random", trials=40, study=file)

@@ -87,7 +87,7 @@ def _replaced(space: Space, where: str, values: Mapping[str, Any], point: Point)
         if axis.name not in values:
             continue
         wanted = _plain_of(axis, values[axis.name], where)
-        if axis.name in has and plain(has[axis.name]) != wanted and wanted is not None:
+        if axis.name in has and plain(has[axis.name]) != wanted and (wanted is not None or axis.when is None):
             yield f"{axis.name} {_shown(values[axis.name])} -> {_shown(has[axis.name])} ({where})"
 
 
