@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from tests.search.designs import small_space
 import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.search import Space, search
+from astrarium.search.best import thinned
 from astrarium.search.bounds.archive import Archive
 from astrarium.search.trial import Near, Trial, Verdict
 
@@ -105,3 +106,9 @@ def test_the_nearest_of_infeasible_trials() -> None:
     assert found.missed == (4, 3)
     shares = {number: max(0, -a) / 4 + max(0, -b) / 30 for number, (a, b) in enumerate(slacks) if min(a, b) < 0}
     assert found.trial.number == min(shares, key=lambda each: (shares[each], each)) == 2
+
+
+def test_a_long_front_is_thinned_evenly_with_both_ends() -> None:
+    trials = cast("list[Trial]", list(range(15)))
+    assert thinned(trials, 8) == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert thinned(trials, 15) == trials

@@ -18,7 +18,7 @@ from astrarium.search.space import Space
 from astrarium.search.subject import subject_of
 from astrarium.search.trial import Trial
 
-__all__ = ["COSTS", "RUNS", "Ranked", "differing", "ranked", "store_memory", "stored_memory"]
+__all__ = ["COSTS", "RUNS", "Ranked", "differing", "ranked", "store_memory", "stored_memory", "thinned"]
 
 NONE: Mapping[bytes, float] = MappingProxyType({})
 RUNS = 30.0         # seconds of the trials that run again for their memory, in total
@@ -34,6 +34,13 @@ class Ranked(Struct, frozen=True):
     memory: float | None
     cost: float | None
     cost_of: str
+
+
+def thinned(front: Sequence[Trial], most: int) -> Sequence[Trial]:
+    """At most `most` trials (2 or more) of a front, spread evenly over it, with both ends."""
+    if len(front) <= most:
+        return front
+    return [front[round(place * (len(front) - 1) / (most - 1))] for place in range(most)]
 
 
 def ranked(space: Space, goal: Goal, trials: Sequence[Trial], *, simulate: bool = True,

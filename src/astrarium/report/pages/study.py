@@ -15,6 +15,7 @@ from astrarium.report.tables.study import shown
 from astrarium.report.tables.study_data import StudyReport
 from astrarium.search import Trial
 from astrarium.search.analysis import value_of
+from astrarium.search.best import thinned
 from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["PAGE", "study_page"]
@@ -127,12 +128,12 @@ def _front(report: StudyReport) -> Iterator[str]:
     if len(objectives) < 2:
         return
     names = [each.name for each in objectives]
-    listed = report.front[:FRONT]
+    listed = thinned(report.front, FRONT)
     knobs = [axis.name for axis in report.space.axes if _varies(report, listed, axis.name)]
     rows = [(trial.number, _design(report, trial), *map(shown, names, trial.verdict.values or ()),
              *(values.get(name, "-") for name in knobs))
             for trial in listed for values in [report.space.values(trial.point)]]
-    more = note(f"The first {FRONT} of {len(report.front):,} are listed.") if len(report.front) > FRONT else ""
+    more = note(f"{FRONT} of {len(report.front):,} are listed, evenly.") if len(report.front) > FRONT else ""
     yield section(f"Designs of the Pareto front ({len(report.front)})",
                   table(["trial", "design", *names, *map(_short, knobs)], rows, ">" * (2 + len(names) + len(knobs)),
                         "Pareto front"), more)

@@ -16,7 +16,7 @@ from astrarium.report.tables.study_interval import study_intervals
 from astrarium.report.tables.table import Table
 from astrarium.search import Goal, Space, Study, Trial
 from astrarium.search.analysis import value_of
-from astrarium.search.best import Ranked, differing, ranked, store_memory, stored_memory
+from astrarium.search.best import Ranked, differing, ranked, store_memory, stored_memory, thinned
 from astrarium.search.fidelity import Correlation
 from astrarium.search.sobol import Index, Sobol
 from astrarium.units import Quantity, format_bytes, format_time
@@ -24,7 +24,7 @@ from astrarium.units import Quantity, format_bytes, format_time
 __all__ = ["best_table", "report_plain", "report_tables", "shown", "sobol_name", "study_best", "study_plain",
            "study_tables"]
 
-SHOWN, LISTED = 10, 50      # trials of a front that a search and a report show
+SHOWN, LISTED = 10, 50      # designs in detail; trials of a front in a list
 LONGEST = 100   # characters of a reason
 DOLLARS = 1000  # prices from here on are shown without cents
 TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
@@ -116,27 +116,27 @@ def study_tables(study: Study, title: str, best: Sequence[Ranked] | None = None)
         rows = [(name, str(_value(value))) for name, value in study.values(study.nearest.trial).items()]
         yield Table(f"nearest to all requirements (trial {study.nearest.trial.number})", "<<", rows)
     if len(study.plan.goal.objectives) > 1 and study.front:
-        yield _front_table(study.plan.goal, study.front[:SHOWN], len(study.front))
+        yield _front_table(study.plan.goal, study.front)
     if study.best is not None:
         yield from best_table(study_best(study) if best is None else best, study.plan.space, study.plan.goal)
 
 
-def _front_table(goal: Goal, front: Sequence[Trial], every: int, *, numbered: bool = True) -> Table:
-    """Objectives of `front`, the first of `every` trials of the Pareto front, and if `numbered` their numbers."""
-    names = [each.name for each in goal.objectives]
+def _front_table(goal: Goal, front: Sequence[Trial], *, numbered: bool = True) -> Table:
+    """Objectives of the Pareto front, spread over it where it is long, and if `numbered` the numbers of its trials."""
+    names, listed = [each.name for each in goal.objectives], thinned(front, LISTED)
     rows = [[*([str(trial.number)] if numbered else []),
              *(shown(name, value) for name, value in zip(names, trial.verdict.values or (), strict=True))]
-            for trial in front]
-    more = f", the first {len(front)} of {every}" if len(front) < every else ""
+            for trial in listed]
+    more = f", {len(listed)} of {len(front)}, evenly" if len(listed) < len(front) else ""
     head = [*(["trial"] if numbered else []), *names]
     return Table(f"Pareto front{more}", ">" * len(head), rows, head)
 
 
 def study_best(study: Study, path: str | None = None, progress: Callable[[int, int], None] | None = None
                ) -> list[Ranked]:
-    """The ten best designs; of several objectives the first of the front. `path`: the study's file, where memory of
+    """The ten best designs; of several objectives ten of the front. `path`: the study's file, where memory of
     designs that no trial was judged by is looked up and kept."""
-    shown = study.top if len(study.plan.goal.objectives) == 1 else study.front[:SHOWN]
+    shown = study.top if len(study.plan.goal.objectives) == 1 else thinned(study.front, SHOWN)
     known = {} if path is None else stored_memory(path)
     found = ranked(study.plan.space, study.plan.goal, shown, memory_of=known, progress=progress)
     new = {each.trial.design: each.memory for each in found if each.memory is not None}
@@ -167,7 +167,8 @@ def best_table(best: Sequence[Ranked], space: Space, goal: Goal) -> Iterator[Tab
             rows.append([title, *cells])
     rows += [[name, *("" if value is None else str(_value(value)) for value in values)]
              for name, values in differing(space, trials)]
-    yield Table(f"the {len(best)} best designs, and the knobs in which they differ", "<" + ">" * len(best), rows,
+    which = f"the {len(best)} best designs" if len(objectives) == 1 else f"{len(best)} designs of the Pareto front"
+    yield Table(f"{which}, and the knobs in which they differ", "<" + ">" * len(best), rows,
                 ["", *(str(place + 1) for place in range(len(best)))])
 
 
@@ -191,6 +192,9 @@ def _base(study: Study, base: Trial) -> str:
     value, best = base.verdict.values[0], study.objectives()[first.name]
     if not base.verdict.feasible:
         return f"{shown(first.name, value)} (trial {base.number}), which does not meet every requirement"
+    if len(study.plan.goal.objectives) > 1:
+        return ", ".join(shown(each.name, one) for each, one in zip(study.plan.goal.objectives, base.verdict.values)
+                         ) + f" (trial {base.number})"
     gain = (best / value if first.maximize else value / best) if best > 0 < value else math.nan
     return f"{shown(first.name, value)} (trial {base.number})" + ("" if math.isnan(gain) else
                                                                   f"; the best is {gain:.3g} times as good")
@@ -256,7 +260,7 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
         values = [(name, str(_value(value))) for name, value in space.values(report.best[0][1].point).items()]
         yield Table("the best design", "<<", values)
     if len(report.goal.objectives) > 1 and report.front:
-        yield _front_table(report.goal, report.front[:LISTED], len(report.front), numbered=len(report.summaries) == 1)
+        yield _front_table(report.goal, report.front, numbered=len(report.summaries) == 1)
     if report.model is not None:
         title = f"importance of knobs (proxy model: R2 {report.model.r2:.3f}, error {report.model.relative_error:.1%})"
         yield Table(title, "<>", [(name, f"{share:.3f}") for name, share in report.importances])

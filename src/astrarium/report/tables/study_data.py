@@ -25,7 +25,7 @@ from astrarium.search.analysis import (
     sign,
     value_of,
 )
-from astrarium.search.best import Ranked, ranked, stored_memory
+from astrarium.search.best import Ranked, ranked, stored_memory, thinned
 from astrarium.search.fidelity import Correlation, stored
 from astrarium.search.inputs import of_values
 from astrarium.search.sobol import Sobol, sampled, sobol_indices
@@ -109,6 +109,8 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
     if recheck and studies[0].functions:
         raise InputError("--recheck", "some objective was a Python function, which a study file does not hold",
                          expected="a report without it")
+    detailed = [trial for _, trial in best[:BEST]] if len(studies[0].plan.goal.objectives) == 1 else \
+        thinned(front.trials, BEST)
     run = recheck and best
     if run:
         studies[0].refuse_other_inputs("no --recheck: nothing is simulated then")
@@ -117,7 +119,7 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
         front.trials, tuple(cloud), tuple(convergence(studies)), model, problem, shares,
         tuple(sensitivities(*best[0], progress)) if run else (),
         tuple(rechecked(studies[0], [trial for _, trial in best[:BEST]], progress=progress)) if run else (),
-        tuple(ranked(studies[0].plan.space, studies[0].plan.goal, [trial for _, trial in best[:BEST]],
+        tuple(ranked(studies[0].plan.space, studies[0].plan.goal, detailed,
                      simulate=bool(run), memory_of={design: memory for study in studies
                                                     for design, memory in stored_memory(study.path).items()},
                      progress=None if progress is None else partial(progress, "designs with their memory"))),

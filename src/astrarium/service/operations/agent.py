@@ -42,7 +42,7 @@ class _EnoughError(Exception):
 def search(request: Search, context: Context) -> Answer:
     """See `Search`."""
     from astrarium.report.tables.study import shown, study_best, study_plain, study_tables
-    from astrarium.search.best import ranked
+    from astrarium.search.best import ranked, thinned
     from astrarium.search.goal import goal_of
     from astrarium.search.searchfile import load_search
     from astrarium.search.study import DEFAULT
@@ -82,7 +82,7 @@ def search(request: Search, context: Context) -> Answer:
                              "the same call goes on from there (search_report shows the best so far)",))
     if request.best and study.best is not None:
         dump_base(study.plan.space.design(study.best.point), request.best)
-    listed = study.top if len(study.plan.goal.objectives) == 1 else study.front[:len(study.top)]
+    listed = study.top if len(study.plan.goal.objectives) == 1 else thinned(study.front, len(study.top))
     ten = study_best(study, path) if time.process_time() < until else \
         ranked(study.plan.space, study.plan.goal, listed, simulate=False)       # memory that runs again would need
     numbers = [Number(each, f"{each} of the best trial", value, "", f"{value:.6g}")
