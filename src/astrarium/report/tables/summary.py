@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from astrarium.arrays import I64
 from astrarium.report.tables.packets import packet_tables
 from astrarium.report.tables.table import Table
 from astrarium.result import Result
+from astrarium.result.jobs import JobResult
 from astrarium.result.memory import TierUse
 from astrarium.result.phases import PhaseTime
 from astrarium.trace.columns import Traces
@@ -112,12 +113,33 @@ def _tier(tier: TierUse) -> tuple[str, str, str, str]:
 
 
 def job_table(result: Result) -> Table:
-    """Every job: where it ran, how long it took from its start, and how long it takes alone."""
+    """Every job: where it ran, how long it took from its start, and how long it takes alone. A job that others run
+    beside for a part of its time only has its slowdown there, too: what it lost, it lost in that part."""
+    together = [_beside(job, result.jobs) for job in result.jobs]
+    parts = any(beside < 0.99 * job.makespan_ps for beside, job in zip(together, result.jobs))
     rows = [(job.name, f"{len(job.ranks):,}", _cut(spans(job.npus.tolist())), _time(job.start_ps),
              _time(job.makespan_ps), "" if job.exposed_comm_ps is None else _time(job.exposed_comm_ps),
-             _time(job.alone_ps), f"{job.slowdown:.3f}x") for job in result.jobs]
-    return Table("jobs (alone: on the same NPUs, without the others)", "<><>>>>>", rows,
-                 ("job", "ranks", "NPUs", "start", "makespan", "exposed comm", "alone", "slowdown"))
+             _time(job.alone_ps), f"{job.slowdown:.3f}x", *((_share(beside, job.makespan_ps), _there(job, beside))
+                                                           if parts else ()))
+            for job, beside in zip(result.jobs, together)]
+    return Table("jobs (alone: on the same NPUs, without the others)", "<><>>>>>" + (">>" if parts else ""), rows,
+                 ("job", "ranks", "NPUs", "start", "makespan", "exposed comm", "alone", "slowdown",
+                  *(("beside others", "slowdown there") if parts else ())))
+
+
+def _beside(job: JobResult, jobs: Sequence[JobResult]) -> int:
+    """ps of a job in which another one runs."""
+    found, last, end = 0, job.start_ps, job.start_ps + job.makespan_ps
+    for other in sorted((each for each in jobs if each is not job), key=lambda each: each.start_ps):
+        begin, stop = max(last, other.start_ps), min(end, other.start_ps + other.makespan_ps)
+        found, last = found + max(0, stop - begin), max(last, stop)
+    return found
+
+
+def _there(job: JobResult, beside: int) -> str:
+    """The slowdown of a job in `beside` ps, outside of which it is as fast as alone."""
+    alone = beside - (job.makespan_ps - job.alone_ps)
+    return f"{beside / alone:.3f}x" if alone > 0 else "-"
 
 
 def _cut(text: str) -> str:
