@@ -21,8 +21,9 @@ from astrarium.service.web.answers.tiles import strip, tile
 __all__ = ["is_serving", "served_answer", "served_details", "serving_knobs"]
 
 FIRST = {"ttft_p99_ns": "time to first token, p99", "tpot_p99_ns": "time per token, p99",
-         "latency_p99_ns": "latency, p99", "output_tokens_per_s": "tokens per second", "requests_per_s": "requests per second",
-         "output_tokens_per_s_per_user": "tokens per second and user", "cache_use_most": "cache in use, most"}
+         "latency_p99_ns": "latency, p99", "output_tokens_per_s": "tokens per second",
+         "requests_per_s": "requests per second", "output_tokens_per_s_per_user": "tokens per second and user",
+         "cache_use_most": "cache in use, most"}
 UP = frozenset({"output_tokens_per_s", "requests_per_s", "output_tokens_per_s_per_user"})
 
 
