@@ -28,9 +28,13 @@ def test_a_page(name: str, width: int, scheme: str, opened: Open, request: pytes
     assert wrong == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert problems(page) == []
+    looks_as_before(page, f"{name} {width} {scheme}", request)
+
+
+def looks_as_before(page: Any, view: str, request: pytest.FixtureRequest) -> None:
+    """Compare a picture of the whole page with the stored one, or store it."""
     found = signature(page.screenshot(full_page=True))
     known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
-    view = f"{name} {width} {scheme}"
     if request.config.getoption("--new-pictures"):
         KNOWN.write_text(json.dumps(known | {view: found}, indent=0, sort_keys=True) + "\n")
         return

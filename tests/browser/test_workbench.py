@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.browser.conftest import Opened
-from tests.browser.test_every_page import problems
+from tests.browser.test_every_page import looks_as_before, problems
 from tests.browser.test_keyboard import tab_to
 from tests.web.workbench import Server, Visitor, folder_in, served
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 
 VIEWS = {"start": "/", "files": "/files", "jobs": "/jobs", "design": "/design/small.yaml?set=workload.tp%3D4",
          "compare": "/compare?a=small.yaml&b=small.yaml&with=network.dims%5B0%5D.bandwidth%3D50%20GB%2Fs",
-         "space": "/file/space.yaml", "plan": "/job/PLAN"}
+         "space": "/file/space.yaml", "rows": "/file/rows.csv", "plan": "/job/PLAN"}
 READY = {"design": ".tile", "compare": "#compared table", "plan": "#found table"}
 Open = Callable[..., Opened]
 
@@ -28,6 +28,8 @@ Open = Callable[..., Opened]
 def workbench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose folder has a design, a space, and a plan that is done."""
     folder = folder_in(tmp_path_factory.mktemp("workbench"))
+    (folder / "rows.csv").write_text("source,case,gpu,n_gpus,model,tp,pp,dp,gbs,step_s\n"
+                                     "me,a,h100_sxm,2,gpt2-small,1,1,2,8,0.1\n")
     with served(folder) as server:
         visitor = Visitor(server)
         started = visitor.post("/api/jobs", {"verb": "plan", "request": {
@@ -65,12 +67,14 @@ def _plan(workbench: Server) -> str:
 
 @pytest.mark.parametrize(("name", "width", "scheme"), [(name, width, scheme) for name in VIEWS
                                                        for width, scheme in ((1280, "light"), (400, "dark"))])
-def test_a_view(name: str, width: int, scheme: str, opened: Open, workbench: Server) -> None:
+def test_a_view(name: str, width: int, scheme: str, opened: Open, workbench: Server,
+                request: pytest.FixtureRequest) -> None:
     page, wrong = opened(VIEWS[name].replace("PLAN", _plan(workbench)), width, scheme)
     page.wait_for_selector(READY.get(name, "main"), timeout=60_000)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert wrong == []
     assert problems(page) == []
+    looks_as_before(page, f"workbench {name} {width} {scheme}", request)
 
 
 def test_three_choices_lead_to_a_plan_and_its_knobs(opened: Open) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -128,6 +129,42 @@ def test_the_command_serves_on_standard_input(tmp_path: Path) -> None:
 
     with_client(server, work)
     assert [each.name for each in tmp_path.iterdir()] == ["a.yaml"]
+
+
+def test_the_command_serves_over_http(tmp_path: Path) -> None:
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    (tmp_path / "a.yaml").write_text(DESIGN)
+    words = ["-m", "astrarium", "mcp", "--folder", str(tmp_path), "--http", "0", "--token", "correct-horse"]
+    with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as it:
+        try:
+            assert it.stdout is not None
+            address = it.stdout.readline().strip()
+            assert address.startswith("http://127.0.0.1:")
+
+            async def session() -> None:
+                bearer = {"Authorization": "Bearer correct-horse"}
+                with anyio.fail_after(300):
+                    async with httpx2.AsyncClient() as plain:
+                        for headers, status in (({}, 401), ({"Authorization": "Bearer wrong-horse"}, 401),
+                                                ({**bearer, "Origin": "http://localhost:1"}, 403),
+                                                ({**bearer, "Host": "evil.example"}, 421)):
+                            asked = await plain.post(address, json={}, headers=headers)
+                            assert asked.status_code == status, headers
+                    async with httpx2.AsyncClient(headers=bearer, timeout=300) as http, Client(
+                            streamable_http_client(address, http_client=http)) as client:
+                        said = await client.call_tool("run", {"design": "a.yaml"})
+                        assert said.structured_content["numbers"]["makespan"]["value"] == 390888892
+
+            anyio.run(session)
+        finally:
+            it.terminate()
+
+
+def test_a_token_without_http_is_refused(run: Run) -> None:
+    assert "--token" in run("mcp", "--token", "correct-horse").err
 
 
 def test_a_wrong_folder_and_a_wrong_limit_are_refused(run: Run, tmp_path: Path) -> None:

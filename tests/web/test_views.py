@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.commands import Run
-from tests.web.workbench import DESIGN, Server, Visitor
+from tests.web.workbench import DESIGN, Server, Visitor, write_serving
 
 from astrarium.config import loads, replace_all
 from astrarium.config.yamlfile import scalar
@@ -18,6 +18,7 @@ from astrarium.errors import InputError
 from astrarium.service.web.answers.axes import followed
 from astrarium.service.web.answers.knobs import knobs_of
 from astrarium.service.web.asks import sets_of
+from astrarium.units import format_time
 
 
 def test_an_answer_is_that_of_the_command_it_names(server: Server, visitor: Visitor, run: Run,
@@ -120,6 +121,22 @@ def test_a_comparison_is_a_job_with_its_plot_and_command(server: Server, visitor
     assert "31.9 %" in html
     assert visitor.get(f"/page/{name}").status == 200
     assert visitor.post("/api/jobs", {"verb": "validate", "request": {"files": ["none.csv"]}}).status == 422
+
+
+def test_a_serving_file_has_knobs_and_the_answer_of_serve(server: Server, visitor: Visitor, run: Run,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    write_serving(server.folder)
+    page = visitor.get("/design/stream.yaml").text
+    assert 'data-path="requests.rate"' in page
+    assert 'data-path="network.dims[0].bandwidth"' in page
+    query = [("design", "stream.yaml"), ("client", "a"), ("set", "requests.rate=50"),
+             ("set", "network.dims[0].bandwidth=25 GB/s")]
+    found = visitor.get("/api/answer", query).json
+    monkeypatch.chdir(server.folder)
+    said = json.loads(run(*shlex.split(found["command"])[1:], "--json").out)
+    assert format_time(said["ttft_p99_ns"]).partition(" ")[0] in found["html"]
+    assert "change worse" in found["html"]
+    assert "Turn its knobs" in visitor.get("/file/stream.yaml").text
 
 
 def test_knobs_offer_the_present_value_and_only_what_the_design_takes() -> None:

@@ -119,6 +119,17 @@ def folder_in(path: Path) -> Path:
     return folder
 
 
+def write_serving(folder: Path) -> None:
+    """A serving file and its design."""
+    (folder / "engine.yaml").write_text(
+        "workload: {source: inference, tp: 4, batch: 1, prompt: 32, generated: 4, model: {family: decoder, layers: 2, "
+        "d_model: 128, heads: 4, ffn: 256, vocab: 512, seq: 64}}\ncompute: h100_sxm\n"
+        "memory: {capacity: 80 GB, bandwidth: 3.35 TB/s}\n"
+        "network: {dims: [{shape: ring, npus: 4, bandwidth: 100 GB/s, latency: 500 ns}]}\n")
+    (folder / "stream.yaml").write_text(
+        "design: engine.yaml\nrequests: {kind: poisson, rate: 100, count: 20, seed: 1, prompt: 32, output: 4}\n")
+
+
 @contextlib.contextmanager
 def served(folder: Path, *flags: str) -> Iterator[Server]:
     """A server for a block."""

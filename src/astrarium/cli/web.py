@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 import sys
 
 from astrarium.cli.arguments import Parser, note
@@ -13,7 +12,6 @@ from astrarium.errors import InputError, install_line
 __all__ = ["arguments", "run"]
 
 PORT = 8765
-LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def arguments(parser: Parser) -> None:
@@ -34,15 +32,13 @@ def run(options: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     if not os.path.isdir(options.folder):
         raise InputError(f"--folder {options.folder}", "is not a folder", expected="one that exists")
-    token = options.token or ("" if options.token is None and options.host in LOCAL else secrets.token_urlsafe(24))
-    if options.token is not None and not (8 <= len(token) <= 200 and token.isascii() and token.isprintable()
-                                          and " " not in token):
-        raise InputError("--token", "is not one", expected="8 to 200 characters without spaces")
     try:
         from astrarium.service.web.server import serve
     except ImportError as error:
         raise InputError("web", f"needs {error.name}", expected=install_line("web")) from None
-    from astrarium.service.web.settings import Settings
+    from astrarium.service.web.settings import Settings, token_for
+
+    token = token_for(options.host, options.token)
 
     def told(link: str) -> None:
         print(link, flush=True)

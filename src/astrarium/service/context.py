@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
@@ -19,6 +20,7 @@ from astrarium.service.limits import Limits
 if TYPE_CHECKING:
     from astrarium.design import Design
     from astrarium.lower.kept import Kept
+    from astrarium.serving.serve import Serving
 
 __all__ = ["Context"]
 
@@ -84,6 +86,16 @@ class Context(Struct, frozen=True, dict=True):
         if base is None:
             return load_design(name, changes)
         return replace_all(base, changes) if changes else base
+
+    def serving(self, name: str, changes: Mapping[str, Any]) -> tuple[Serving, Mapping[str, Any]]:
+        """A serving file with changes (path -> value), and those of them that are of its design. Raises InputError."""
+        from astrarium.design import Design
+        from astrarium.serving import load_serving
+
+        of_design = {path: value for path, value in changes.items()
+                     if re.split(r"[.\[]", path)[0] in Design.__struct_fields__}
+        own = {path: value for path, value in changes.items() if path not in of_design}
+        return load_serving(name, own, of_design), of_design
 
     def save(self, design: Design, name: str) -> str:
         """Write a design to a file; its name."""

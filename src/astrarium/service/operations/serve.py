@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -40,21 +39,17 @@ def command_of(request: Serve, context: Context) -> str:
 
 def serve(request: Serve, context: Context) -> Answer:
     """See `Serve`."""
-    from astrarium.design import Design
     from astrarium.report.notes.imports import import_notes
     from astrarium.report.pages.serving import ShownServing
     from astrarium.report.tables.serving import interval_note, serving_notes, serving_plain, serving_tables
     from astrarium.report.tables.serving_fleet import fleet_plain, fleet_tables
     from astrarium.report.tables.serving_prices import price_notes, price_table
-    from astrarium.serving import deployed, load_serving
+    from astrarium.serving import deployed
     from astrarium.serving.interval import widest_interval
     from astrarium.serving.prices import prices_of
 
     name = context.file(request.serving, "serving")
-    of_design = {path: value for path, value in request.changes.items()
-                 if re.split(r"[.\[]", path)[0] in Design.__struct_fields__}
-    own = {path: value for path, value in request.changes.items() if path not in of_design}
-    serving = load_serving(name, own, of_design)
+    serving, of_design = context.serving(name, request.changes)
     deployment = deployed(serving.members, serving.buckets, serving.changes, serving.failures, of_design)
     served, slower, searched = _served(deployment, serving, request.slo, context)
     prices, within = prices_of(deployment.designs, served), widest_interval(deployment.designs)

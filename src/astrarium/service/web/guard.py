@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from astrarium.service.web.settings import Settings
 
-__all__ = ["SESSION", "Guard", "RefusedError"]
+__all__ = ["SESSION", "App", "Guard", "Receive", "RefusedError", "Send", "headers_of", "known_host", "one_header"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -96,9 +96,9 @@ class Guard:
 
     def _admit(self, scope: MutableMapping[str, Any], cookies: list[str]) -> str:
         """The session of a request that may be answered; `cookies` gets those to set. Raises RefusedError."""
-        headers = _headers(scope)
-        host = _one(headers, "host")
-        self._known_host(host)
+        headers = headers_of(scope)
+        host = one_header(headers, "host")
+        known_host(host, self.settings)
         method, path, query = scope["method"], scope["path"], scope.get("query_string", b"")
         if method not in ("GET", "HEAD", "POST"):
             raise RefusedError(405, "only GET and POST are answered")
@@ -116,21 +116,6 @@ class Guard:
         if method == "POST":
             self._may_change(headers, host, session)
         return session
-
-    def _known_host(self, host: str) -> None:
-        try:
-            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-        except ValueError:
-            name = ""
-        if name in self.settings.names:
-            return
-        if self.settings.any_address:
-            try:
-                ipaddress.ip_address(name)
-                return
-            except ValueError:
-                pass
-        raise RefusedError(421, "the server has another name: use the link that it printed")
 
     def _known_visitor(self, jar: dict[str, str], query: str, path: str, cookies: list[str]) -> None:
         """Raises RefusedError for a visitor without the token; the link of the console brings it, a cookie keeps it."""
@@ -160,7 +145,7 @@ class Guard:
     def _most(self, scope: MutableMapping[str, Any]) -> int:
         """Bytes that a request may have; Raises RefusedError where it says that it has more."""
         most = self.settings.upload if scope["path"] == "/api/files" else self.settings.body
-        for length in _headers(scope).get("content-length", []):
+        for length in headers_of(scope).get("content-length", []):
             if not length.isdecimal() or len(length) > 15 or int(length) > most:
                 raise RefusedError(413, f"the request is larger than {most:,} bytes")
         return most
@@ -183,14 +168,33 @@ class _Body:
         return message
 
 
-def _headers(scope: MutableMapping[str, Any]) -> dict[str, list[str]]:
+def known_host(host: str, settings: Settings) -> None:
+    """Raises RefusedError for a header Host that is no name of this server."""
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        name = ""
+    if name in settings.names:
+        return
+    if settings.any_address:
+        try:
+            ipaddress.ip_address(name)
+            return
+        except ValueError:
+            pass
+    raise RefusedError(421, "the server has another name: use the link that it printed")
+
+
+def headers_of(scope: MutableMapping[str, Any]) -> dict[str, list[str]]:
+    """Headers of a request by name in lower case."""
     found: dict[str, list[str]] = {}
     for name, value in scope.get("headers", ()):
         found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
     return found
 
 
-def _one(headers: dict[str, list[str]], name: str) -> str:
+def one_header(headers: dict[str, list[str]], name: str) -> str:
+    """The value of a header. Raises RefusedError where there is none, or more than one."""
     values = headers.get(name, [])
     if len(values) != 1:
         raise RefusedError(400, f"expected one header {name}")

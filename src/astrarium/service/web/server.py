@@ -9,8 +9,8 @@ from collections.abc import Callable
 import uvicorn
 from msgspec.structs import replace
 
-from astrarium.errors import InputError
 from astrarium.service.web.app import make_app
+from astrarium.service.web.listen import listening, port_of
 from astrarium.service.web.settings import LOCAL, Settings
 
 __all__ = ["serve"]
@@ -18,19 +18,8 @@ __all__ = ["serve"]
 
 def serve(settings: Settings, told: Callable[[str], None]) -> None:
     """Serve until the process is asked to end; `told` gets the link first. Raises InputError if the port is taken."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.host, settings.port))
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise InputError("--port" if settings.port else "--host",
-                         f"{settings.host}:{settings.port} cannot be used ({error.strerror or error})",
-                         expected="an address of this machine and a free port") from None
-    port = int(listener.getsockname()[1])
-    settings = replace(settings, port=port)
+    listener = listening(settings)
+    settings = replace(settings, port=port_of(listener))
     config = uvicorn.Config(make_app(settings), log_level="warning", access_log=False, server_header=False,
                             date_header=False, limit_concurrency=200, h11_max_incomplete_event_size=1 << 15,
                             timeout_keep_alive=30, timeout_graceful_shutdown=2, ws="none", proxy_headers=False)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 
 from msgspec import Struct
 
-__all__ = ["LOCAL", "Settings"]
+from astrarium.errors import InputError
+
+__all__ = ["LOCAL", "Settings", "token_for"]
 
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 UPLOAD = 64 << 20       # bytes of one dropped file
 BODY = 1 << 16          # bytes of any other request
 SECONDS = 60.0          # CPU seconds of one answer
+
+
+def token_for(host: str, given: str | None) -> str:
+    """The token of a server: as given, else none where only this machine reaches it, and a new one elsewhere. Raises
+    InputError."""
+    if given is None:
+        return "" if host in LOCAL else secrets.token_urlsafe(24)
+    if not (8 <= len(given) <= 200 and given.isascii() and given.isprintable() and " " not in given):
+        raise InputError("--token", "is not one", expected="8 to 200 characters without spaces")
+    return given
 
 
 class Settings(Struct, frozen=True):

@@ -20,7 +20,9 @@ from astrarium.service.operations.run import Run, run
 from astrarium.service.web.answers.axes import followed
 from astrarium.service.web.answers.knobs import Shown, knobs_of, usual
 from astrarium.service.web.answers.question import Ask
+from astrarium.service.web.answers.serving import is_serving, served_answer, served_details, serving_knobs
 from astrarium.service.web.answers.shown import shown
+from astrarium.service.web.answers.tiles import strip, tile
 from astrarium.units import format_time
 from astrarium.workload.transformer import Transformer
 
@@ -50,9 +52,12 @@ def answered(name: str, changes: Mapping[str, Any], context: Context, *, brief: 
 
 def design_page(question: Ask, context: Context) -> dict[str, Any]:
     """The knobs as HTML, with what was changed in its place."""
-    base = context.design(question.design, {})
-    sets = {**question.sets, **followed(base, question.sets)}
-    knobs = knobs_of(base)
+    serving = is_serving(question.design, context)
+    if serving:
+        sets, knobs, what = dict(question.sets), serving_knobs(question.design, context), "a stream of requests"
+    else:
+        base = context.design(question.design, {})
+        sets, knobs, what = {**question.sets, **followed(base, question.sets)}, knobs_of(base), _what(base)
     sections: dict[str, list[Shown]] = {}
     for knob in knobs:
         sections.setdefault(knob.section, []).append(knob)
@@ -60,11 +65,14 @@ def design_page(question: Ask, context: Context) -> dict[str, Any]:
     more = "".join(f'<details class="knobs"><summary>{escape(section)} <small>{len(found)}</small></summary>'
                    + "".join(_control(knob, sets, "k") for knob in found if not usual(knob)) + "</details>"
                    for section, found in sections.items())
-    return {"html": f'<div class="knobs" id="usual">{first}</div>{more}', "count": len(knobs), "what": _what(base)}
+    return {"html": f'<div class="knobs" id="usual">{first}</div>{more}', "count": len(knobs), "what": what,
+            "serving": serving}
 
 
 def answer(question: Ask, context: Context) -> dict[str, Any]:
     """The figures of a changed design, each beside that of the design as it is."""
+    if is_serving(question.design, context):
+        return served_answer(question, context)
     changes, also = changes_of(question.design, question.sets, context)
     now = answered(question.design, changes, context)
     before = answered(question.design, {}, context) if changes else None
@@ -73,7 +81,9 @@ def answer(question: Ask, context: Context) -> dict[str, Any]:
 
 
 def details(question: Ask, context: Context) -> dict[str, Any]:
-    """All tables and pictures of `astrarium run`."""
+    """All tables and pictures of `astrarium run`, or `serve`."""
+    if is_serving(question.design, context):
+        return served_details(question, context)
     changes, _ = changes_of(question.design, question.sets, context)
     return {"html": shown(answered(question.design, changes, context, brief=False))}
 
@@ -109,35 +119,15 @@ def tiles(now: Answer, before: Answer | None) -> str:
         label, said = each.label, around
         if name == "makespan":
             label, said = "step time" if training else "makespan", f"measured steps lie in {around}" if around else ""
-        found.append(_tile(label, each.text, _change(each, then.get(name), name in UP), said))
+        found.append(tile(label, each.text, each, then.get(name), name in UP, said))
     found.append(_memory(result, numbers["peak_memory"], then.get("peak_memory")))
-    return f'<div class="tiles" role="region" aria-label="Figures" tabindex="0">{"".join(found)}</div>'
+    return strip(found)
 
 
 def _memory(result: Result, now: Number, before: Number | None) -> str:
     row = next(each for each in time_table(result, "").rows if each[0] == "peak memory")
     bad = ' bad' if "NOT" in row[3] else ""
-    return _tile("peak memory", now.text, _change(now, before, False),
-                 f"{row[2]} {row[3]}".strip(), bad)
-
-
-def _tile(label: str, value: str, change: str, note: str, kind: str = "") -> str:
-    number, space, unit = value.partition(" ")
-    return (f'<div class="tile{kind}"><span class="label">{escape(label)}</span>'
-            f'<b>{escape(number)}{space}<i>{escape(unit)}</i></b>{change}'
-            f'<small>{escape(note)}</small></div>')
-
-
-def _change(now: Number, then: Number | None, up: bool) -> str:
-    """`+3.2 %` with its colour; nothing where nothing was changed."""
-    if now.value is None or then is None or not then.value:
-        return ""
-    share = now.value / then.value - 1
-    if abs(share) < 5e-6:
-        return '<span class="change">unchanged</span>'
-    kind = "better" if (share > 0) == up else "worse"
-    text = f"x {share + 1:.3g}" if share >= 1 else f"{100 * share:+.{2 if abs(share) < 0.1 else 3}g} %"
-    return f'<span class="change {kind}">{escape(text)}<span class="vh"> ({kind})</span></span>'
+    return tile("peak memory", now.text, now, before, False, f"{row[2]} {row[3]}".strip(), bad)
 
 
 def _spent(result: Result, before: Result | None) -> str:

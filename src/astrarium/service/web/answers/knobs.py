@@ -17,13 +17,15 @@ from astrarium.registry import built_ins
 from astrarium.units import Quantity
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["Shown", "knobs_of", "usual"]
+__all__ = ["Shown", "knobs_in", "knobs_of", "usual"]
 
 FINE = [2 ** (step / 4) for step in range(-16, 17)]     # times the present value: a sixteenth to sixteen times
 AXES = ("dp", "tp", "pp", "cp", "sp", "ep", "npus", "virtual_stages", "micro_batch")
 USUAL = ("workload.tp", "workload.pp", "workload.dp", "workload.cp", "workload.ep", "workload.micro_batch",
          "workload.global_batch", "workload.seq", "workload.zero", "workload.recompute", "workload.schedule",
-         "workload.virtual_stages", "compute.peak", "memory.capacity", "memory.bandwidth")
+         "workload.virtual_stages", "compute.peak", "memory.capacity", "memory.bandwidth", "requests.rate",
+         "requests.users", "requests.prompt", "requests.output", "policy.max_batch", "policy.max_tokens",
+         "policy.schedule", "policy.memory_share")
 OF_DIM = ("npus", "bandwidth", "bandwidth_per_npu", "latency")
 KEPT = ("compat", "stack", "fold")        # of the design itself; other values are other answers to the same question
 
@@ -45,7 +47,13 @@ def knobs_of(design: Design) -> tuple[Shown, ...]:
     """All knobs, in the order of the design's fields. The data-parallel axis of a training step follows the others."""
     follows = isinstance(design.workload, Transformer)
     return tuple(replace(knob, kind="follows") if follows and knob.path == "workload.dp" else knob
-                 for knob in _inside(design, "", ""))
+                 for knob in knobs_in(design))
+
+
+@functools.lru_cache(64)
+def knobs_in(config: Config) -> tuple[Shown, ...]:
+    """All knobs of a configuration, in the order of its fields."""
+    return tuple(_inside(config, "", ""))
 
 
 def usual(knob: Shown) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from astrarium.planner.shortlist import Shortlist
 from astrarium.report.pages.html import escape, note, section, table_of
 from astrarium.report.plot.find import plots_of
 from astrarium.report.plot.plot import Plot
 from astrarium.report.plot.svg import svg
-from astrarium.report.tables.shortlist import HEAD, remarks, row_of, shortlist_tables
 from astrarium.report.tables.table import Table
 from astrarium.service.answer import Answer
+
+if TYPE_CHECKING:
+    from astrarium.planner.shortlist import Shortlist
 
 __all__ = ["picture", "shown"]
 
@@ -36,6 +38,8 @@ def picture(plot: Plot) -> str:
 
 def _layouts(found: Shortlist, files: tuple[str, ...]) -> str:
     """Layouts, each with a link to its design, whose knobs can be turned."""
+    from astrarium.report.tables.shortlist import HEAD, remarks, row_of, shortlist_tables
+
     lines = [*found.lines, *([found.today] if found.today is not None else [])]
     several = len({line.device for line in lines}) > 1
     places = [str(place) for place in range(1, len(found.lines) + 1)] + ["now"]

@@ -36,7 +36,8 @@ FORMS: Mapping[str, str] = MappingProxyType({
     "space": '<form class="panel changes" data-job="search"><input type="hidden" name="space" value="NAME">'
              '<div class="fields"><label>Trials<input name="trials" type="number" min="1" value="100"></label></div>'
              f'<button class="first">Search</button>{SAID}',
-    "serving": '<form class="panel changes" data-job="serve"><input type="hidden" name="serving" value="NAME">'
+    "serving": '<p><a class="button" href="/design/NAME">Turn its knobs</a></p>'
+               '<form class="panel changes" data-job="serve"><input type="hidden" name="serving" value="NAME">'
                '<div class="fields"><label>Requests per second<input name="changes:requests.rate" inputmode="decimal" '
                f'placeholder="the file\'s"></label></div><button class="first">Serve</button>{SAID}',
     "rows": f'<form class="panel changes" data-job="validate">{FILES}'
