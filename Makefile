@@ -27,9 +27,6 @@ help:  ## what can be made
 	@echo "  PYTEST_ARGS='...' goes to pytest;  JOBS=2 test processes at once (0: in pytest's own)"
 	@echo "  dev-core:   PYTHON needs nanobind; OUT=dir; CMAKE_JOBS=2"
 
-# Kept bytecode spares each test process 6 CPU seconds of rewriting assertions from the second run on, whatever the shell says.
-test roam: export PYTHONDONTWRITEBYTECODE :=
-
 run: $(VENV)/.installed  ## install into .venv and run the quick start: a table, and a timeline for ui.perfetto.dev
 	$(BIN)/astrarium run examples/quickstart/design.yaml --timeline examples/quickstart/timeline.json
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.metadata
 import os
+import sys
 from collections.abc import Generator, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +21,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # As the command line has it. Nothing here has imported NumPy yet: threads of linear algebra wait on the processor.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Stored bytecode spares every process of the tests the compilation of the package (about 2 CPU s) and pytest the
+# rewriting of assertions, from the second run on, also if the shell sets PYTHONDONTWRITEBYTECODE.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # `default` is what `make test` runs: the same examples each time; no deadline, because a busy machine is not a bug.
 # `exam` searches much longer; `roaming` (`make roam`) with a new seed each time.

@@ -28,13 +28,19 @@ __all__ = ["Forks", "started"]
 
 LONGEST = 600       # s
 IMPORTED = (      # what many programs of the documentation import, and the doors behind which most of it lies
-    "argparse", "importlib.metadata", "astrarium.cli.dispatch", "astrarium.cli.plan", "astrarium.cli.run",
-    "astrarium.cli.search", "astrarium.cli.serve", "astrarium.serving",
-    "astrarium.collective.algorithms.direct", "astrarium.collective.algorithms.ring", "astrarium.compute.measured",
-    "astrarium.compute.replay", "astrarium.compute.roofline", "astrarium.cost.network", "astrarium.cost.operations",
-    "astrarium.lower.recorded", "astrarium.planner", "astrarium.report.tables.figures",
-    "astrarium.report.tables.interval", "astrarium.report.tables.summary", "astrarium.simulate",
-    "astrarium.synthesise", "astrarium.trace.write", "astrarium.workload.suite")
+    "argparse", "importlib.metadata", "astrarium.cli.dispatch", "astrarium.cli.paths", "astrarium.cli.plan",
+    "astrarium.cli.run", "astrarium.cli.search", "astrarium.cli.serve", "astrarium.serving",
+    "astrarium.collective.algorithms.binomial_tree", "astrarium.collective.algorithms.bruck",
+    "astrarium.collective.algorithms.direct", "astrarium.collective.algorithms.double_binary_tree",
+    "astrarium.collective.algorithms.halving_doubling", "astrarium.collective.algorithms.ring",
+    "astrarium.collective.algorithms.ring_two_way", "astrarium.compute.measured", "astrarium.compute.replay",
+    "astrarium.compute.roofline", "astrarium.cost.memory", "astrarium.cost.network", "astrarium.cost.operations",
+    "astrarium.cost.price", "astrarium.cost.slowdown", "astrarium.cost.times", "astrarium.lower.recorded",
+    "astrarium.planner", "astrarium.report.notes.imports", "astrarium.report.tables.about",
+    "astrarium.report.tables.figures", "astrarium.report.tables.interval", "astrarium.report.tables.summary",
+    "astrarium.simulate", "astrarium.synthesise", "astrarium.trace.write", "astrarium.workload.schedule.one_f_one_b",
+    "astrarium.workload.suite")
+READ = ("devices", "networks", "models", "collectives", "stacks")      # tables of the catalog that most of them read
 
 
 def started(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -124,5 +130,7 @@ def _run(words: Sequence[str]) -> None:
 if __name__ == "__main__":
     for imported in IMPORTED:
         __import__(imported)
+    for kind in READ:
+        sys.modules["astrarium.catalog"].load(kind)
     gc.freeze()      # what they share is copied nowhere
     _serve()
