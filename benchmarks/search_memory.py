@@ -62,6 +62,7 @@ def main(trials: int, agent: str) -> None:
         space.write_text(json.dumps(SPACE))
         command = [sys.executable, "-m", "astrarium", "search", str(space), "--agent", agent, "--trials", str(trials),
                    "--study", str(study), "--json"]
+        start = time.monotonic()
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             marks = [round(trials * mark) for mark in MARKS]
             while process.poll() is None and marks:
@@ -71,10 +72,11 @@ def main(trials: int, agent: str) -> None:
                     marks = [mark for mark in marks if mark > done]
                 time.sleep(0.2)
             out, said = process.communicate()
+        taken = time.monotonic() - start
         if process.returncode:
             raise SystemExit(said)
         found = json.loads(out)
-        print(f"  {agent}: {found['trials']:,} trials in {found['seconds']:.0f} s, "
+        print(f"  {agent}: {found['trials']:,} trials in {taken:.0f} s, "
               f"{os.path.getsize(study) / found['trials']:.0f} bytes of file a trial")
 
 

@@ -32,7 +32,8 @@ from astrarium.search.workers import Workers
 class _NoRun(Evaluator):
     """Makes the design, and judges it without a simulation."""
 
-    def all(self, points: Sequence[Point]) -> Iterator[Verdict]:
+    def all(self, points: Sequence[Point], cap: float | None = None) -> Iterator[Verdict]:
+        del cap     # there is no run to stop
         for point in points:
             design = self.space.design(point)
             yield Verdict((sum(dim.npu_bandwidth * dim.npus for dim in design.network.flat),))
