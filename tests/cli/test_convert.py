@@ -103,7 +103,7 @@ def test_trace_to_lines_and_back(prefix: Path, run: Run, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("text", "words"), [
     ("", "not a Chakra execution trace: byte 0"),
-    ("{", "begins with '{': not a trace of a known form; expected one of chakra, kineto"),
+    ("{", "begins with '{': not a trace of a known form; expected one of chakra (binary, run.0.et); kineto"),
     ("{}\n[]", "t.jsonl:2: [] is not an object"),
     ('{}\n{"id": -1}', "t.jsonl:2: id: -1"),
     ('{}\n{"idd": 1}', "did you mean 'id'?"),

@@ -27,9 +27,9 @@ def is_design(path: str) -> bool:
 
 
 def is_fabric(path: str) -> bool:
-    """Whether `path` names a fabric: InfraGraph (YAML or JSON), a host's XML, a topology file of ns-3."""
+    """Whether `path` names a fabric: InfraGraph (YAML or JSON), a host's XML, a topology file of ns-3 or htsim."""
     ending = os.path.splitext(path)[1].lower()
-    if ending in (".json", ".xml", ".txt"):
+    if ending in (".json", ".xml", ".txt", ".topo"):
         return os.path.isfile(path) and not file_form(path)
     return is_design(path) and _kind(path) == "fabric"
 
@@ -82,10 +82,23 @@ def read_as(kind: str, load: Callable[[str], Found], path: str) -> Found:
         if form:
             raise InputError(path, f"is a trace ({form}), not a {kind}",
                              expected=f"a {kind}, or astrarium run --trace {path}") from None
+        other = None if found else _other(path)
+        if other is not None:
+            raise InputError(path, f"is {other[0]}, not a {kind}", expected=other[1]) from None
         if found in (None, kind):
             raise
         raise InputError(path, f"is a {found}, not a {kind}",
                          expected=f"a {kind}, or astrarium {KINDS[str(found)][1]} {path}") from None
+
+
+def _other(path: str) -> tuple[str, str] | None:
+    """What a file is that no verb reads as it stands, and what to write."""
+    from astrarium.config.other_files import other_file
+
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        return other_file(file.read(1 << 14).decode("utf-8", "replace"), path)
 
 
 def _kind(path: str) -> str | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.config.other_files import other_file
 from astrarium.errors import PluginError, TraceError, asked, short_name
 from astrarium.registry import Kind, built_ins
 from astrarium.trace._wire import Cursor
@@ -18,6 +20,11 @@ __all__ = ["CHAKRA", "HEAD", "KIND", "Read", "TraceReader", "as_chakra", "reader
 
 KIND = Kind("reader")
 HEAD = 1 << 20      # bytes of a file that tell its form
+EXAMPLES: Mapping[str, str] = MappingProxyType({
+    "chakra": "binary, run.0.et", "kineto": '{"traceEvents": [..', "host": '{"schema": "1.1.1-chakra", "nodes": [..',
+    "feeder": '{"workload_graph": [..', "stablehlo": "module @jit_step {", "jsonl": '{"version": "0.0.4"',
+    "text": "DATA, or HYBRID_TRANSFORMER model_parallel_NPU_group: 8"})
+"""Form -> how its files begin."""
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 Data = bytes | bytearray
@@ -87,6 +94,11 @@ def reader_name(data: Data) -> str:
     return next((name for name in others if _reader(name).sniff(head)), "")
 
 
+def _begins(name: str) -> str:
+    """A form by name, and how its files begin."""
+    return f"{name} ({EXAMPLES[name]})" if name in EXAMPLES else name
+
+
 def as_chakra(data: Data, where: str, rank: int = 0) -> Read:
     """A file of any form as one rank's Chakra file. Raises TraceError for text of no known form; binary data of none
     are given as they are, for the parser to say where they are no Chakra trace."""
@@ -94,7 +106,11 @@ def as_chakra(data: Data, where: str, rank: int = 0) -> Read:
     if name:
         return _reader(name).read(data, where, rank)
     if data and not _BINARY.search(data, 0, HEAD):
+        other = other_file(bytes(data[:1 << 14]).decode("utf-8", "replace"), where)
+        if other is not None:
+            raise TraceError(where, f"is {other[0]}, not a trace", rank=rank, expected=other[1])
         begin = short_name(bytes(data[:60]).decode("utf-8", "replace"))
         raise TraceError(where, f"begins with {begin!r}: not a trace of a known form", rank=rank,
-                         expected="one of " + ", ".join(KIND.names()) + " (`astrarium list reader`)")
+                         expected="one of " + "; ".join(_begins(name) for name in KIND.names()) +
+                         " (`astrarium list reader`)")
     return Read(bytes(data))

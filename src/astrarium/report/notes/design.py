@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 
 from astrarium import catalog
+from astrarium.collective.config import OPERATIONS
 from astrarium.design import Design
 from astrarium.stack import layouts_of
 
 __all__ = ["design_notes"]
 
+_PROTOCOL = re.compile(rb"<algo\b[^>]*\bproto=[\"'](\w{1,12})")
+
 
 def design_notes(design: Design) -> Iterator[str]:
-    """A host without time, and uses of a stack beside its own: training on an engine that serves, inference with
-    factors of training, a layout that it does not have."""
+    """Protocols of custom collectives, a host without time, and uses of a stack beside its own: training on an engine
+    that serves, inference with factors of training, a layout that it does not have."""
+    yield from _protocols(design)
     name, work = design.stack, design.workload
     if name is None and not hasattr(work, "operators"):
         return      # before modules that other workloads do without
@@ -37,3 +43,18 @@ def design_notes(design: Design) -> Iterator[str]:
     for part, values in layouts_of(name).items():
         if (stated := getattr(work, part)) not in values:
             yield f"workload.{part} is {stated}; stack {name} has {' or '.join(map(str, values))}"
+
+
+def _protocols(design: Design) -> Iterator[str]:
+    """Protocols of MSCCL files, which no medium models (NCCL's src/device/prims_ll.h: 4 of 8 bytes are a flag;
+    prims_ll128.h: 8 of 128)."""
+    sends = {"LL": "2 bytes for 1", "LL128": "16 bytes for 15"}
+    for path in dict.fromkeys(getattr(design.collective.custom, name) for name in OPERATIONS):
+        if path is None or not path.endswith(".xml") or not os.path.isfile(path):
+            continue
+        with open(path, "rb") as file:
+            found = _PROTOCOL.search(file.read(1 << 16))
+        protocol = "" if found is None else found[1].decode()
+        if protocol in sends:
+            yield (f"{os.path.basename(path)} says proto {protocol}, which has no effect here: messages have the "
+                   f"network's bandwidth and latency, and their own bytes ({protocol} sends {sends[protocol]})")
