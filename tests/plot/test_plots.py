@@ -223,14 +223,13 @@ def test_a_heat_map_says_what_its_colours_mean():
         assert cells.columns["opacity"].values[-1] == 1.0
 
 
-def test_a_calibration_is_nearer_after_it():
+def test_a_calibration_is_nearer_after_it(tmp_path):
     from astrarium.compute.calibration import calibrated, unseen_errors
-    from astrarium.compute.timings import Timing
-    from astrarium.vocab import Kernel
+    from astrarium.compute.timings import read_timings
 
-    rows = [Timing(Kernel("gemm", "bf16", (1, m, 4096, 4096), 2.0 * m * 4096 * 4096, 0.0, 0), 60.0 * m, "")
-            for m in range(1024, 4096, 512)]
-    found = calibrated("h100_sxm", rows)
+    (tmp_path / "t.csv").write_text("kind,m,n,k,ns\n" + "".join(
+        f"gemm,{m},4096,4096,{60 * m}\n" for m in range(1024, 4096, 512)))
+    found = calibrated("h100_sxm", read_timings(str(tmp_path / "t.csv")))
     plot = ar.plot.calibrated_times(found)
     points = plot.layers[-1].columns
     errors = {when: [abs(error) for error, each in zip(points["error"].values, points["colour"].values) if each == when]
