@@ -210,3 +210,55 @@ def test_no_collective_exceeds_the_limit_of_its_links(op, payload):
     assert 0 < points.columns["y"].values[0] <= min(limit)
     fast = points.columns["y"].values[0] / min(limit)
     assert fast > 0.5 if payload == "1 GB" else fast < 0.3
+
+
+def test_a_heat_map_says_what_its_colours_mean():
+    for name in ("links", "traffic"):
+        plot = _plots()[name]
+        cells, words = plot.layers[1:]
+        most = max(plot.layers[0].columns["most" if name == "links" else "busy"].values)
+        assert plot.y.order[-1] == "busy"
+        assert words.columns["text"].values[0] == "0 %"
+        assert words.columns["text"].values[-1] == f"{100 * most:.3g} %"
+        assert cells.columns["opacity"].values[-1] == 1.0
+
+
+def test_a_calibration_is_nearer_after_it(tmp_path):
+    from astrarium.compute.calibration import calibrated, unseen_errors
+    from astrarium.compute.timings import read_timings
+
+    (tmp_path / "t.csv").write_text("kind,m,n,k,ns\n" + "".join(
+        f"gemm,{m},4096,4096,{60 * m}\n" for m in range(1024, 4096, 512)))
+    found = calibrated("h100_sxm", read_timings(str(tmp_path / "t.csv")))
+    plot = ar.plot.calibrated_times(found)
+    points = plot.layers[-1].columns
+    errors = {when: [abs(error) for error, each in zip(points["error"].values, points["colour"].values) if each == when]
+              for when in ("before", "after")}
+    assert max(errors["after"]) < min(errors["before"])
+    assert {60.0 * m for m in range(1024, 4096, 512)} == {round(each, 6) for each, of in zip(
+        points["x"].values, points["of"].values) if of.startswith("gemm")}
+    before, _ = unseen_errors(found)["gemm/bf16"]
+    mine = sorted(abs(error) for error, when, of in zip(points["error"].values, points["colour"].values,
+                                                        points["of"].values) if (when, of) == ("before", "gemm/bf16"))
+    assert 100 * (mine[2] + mine[3]) / 2 == pytest.approx(before[0], abs=0.02)
+    with pytest.raises(ar.InputError, match="fitted, not kernels"):
+        ar.plot.calibrated_times({"all_reduce": 0.1})
+
+
+@pytest.mark.parametrize(("before", "after", "rises"), [(8.0, 2.0, False), (2.0, 8.0, True)])
+def test_a_waterfall_of_studies_ends_at_the_second(before, after, rises):
+    from astrarium.search.differences import Difference
+    from astrarium.search.gains import Gain, Gains
+
+    parts = tuple(Gain((Difference(knob, (), (1,), (2,)),), None, factor)
+                  for knob, factor in (("a.b", 5.0), ("a.c", 0.8)))
+    plot = ar.plot.waterfall(Gains("makespan", before, after, 4.0, parts, True, 2, 4, 0))
+    bars = plot.layers[0].columns
+    assert bars["x2"].values[0] == before
+    assert bars["x2"].values[-2] == pytest.approx(after)
+    assert bars["x2"].values[-1] == after
+    assert bars["x"].values[2] == bars["x2"].values[1]
+    kinds = ("longer", "shorter") if rises else ("shorter", "longer")
+    assert tuple(bars["colour"].values[1:3]) == kinds
+    better = plot.colours[kinds[0]]
+    assert better == "#228833"

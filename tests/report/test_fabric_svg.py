@@ -196,3 +196,16 @@ def test_a_run_colours_its_links() -> None:
     assert 'stroke="#cc3311"' in picture
     assert f"{100 * max(busy.values()):.1f} % busy" in picture
     assert busy_links(ar.simulate(ar.replace(design, "network", ar.Network([ar.Ring(8, **link)])))) == {}
+
+
+def test_a_picture_is_dark_on_a_dark_page() -> None:
+    fabric = ar.blueprint("clos", hosts=4, ports=4, links={name: {"bandwidth": "50 GB/s", "latency": "1 us"}
+                                                          for name in ("access", "spine")})
+    busy = dict.fromkeys(range(len(shown_fabric(fabric).known)), 0.5)
+    plain, hot = fabric_picture(shown_fabric(fabric)), fabric_picture(shown_fabric(fabric), busy)
+    for text in (plain, hot):
+        assert 'height="100%" fill="var(--plot-paper,#ffffff)"' in text
+        assert "--plot-paper:#16181c" in text
+    assert "busy share of the run: 0 % to 50.0 %" in hot
+    assert "busy share" not in plain
+    assert ">50.0 % busy<" in hot       # without the link's name, which the legend has

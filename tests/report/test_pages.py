@@ -148,3 +148,21 @@ def test_the_page_of_a_run_on_a_fabric_shows_it() -> None:
                        network=ar.Network(fabric=clos, backend="packets"))
     text = run_page(shown(design, "on a fabric")).partition("<main")[2]
     assert text.index("The fabric") < text.index("access") < text.index("Longest queues")
+
+
+def test_the_page_of_a_trace_draws_its_graph(run: Run, tmp_path: Path) -> None:
+    from astrarium.trace import TraceBuilder
+
+    small, large = TraceBuilder(), TraceBuilder()
+    last = small.comp("forward", 50, num_ops=10**6, tensor_size=10**3)
+    small.comp("<update>", 3, after=[last])
+    for place in range(90):
+        large.comp(f"layer.{place % 45}.mm", 5 + place, num_ops=1, tensor_size=1)
+    for name, trace, words in (("s", small, "1 &lt;update&gt;"), ("l", large, "in place of 90 nodes")):
+        trace.write(tmp_path / f"{name}.0.et")
+        shown = tmp_path / f"{name}.html"
+        assert run("trace", "show", tmp_path / f"{name}.0.et", "--html", shown).code == 0
+        text = shown.read_text()
+        checked(text)
+        assert "What waits for what" in text
+        assert words in text

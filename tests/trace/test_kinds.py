@@ -30,7 +30,7 @@ def test_show_and_anonymise_keep_the_kind(tmp_path: Path, capsys: pytest.Capture
     assert main(["trace", "show", str(path)]) == 0
     shown = capsys.readouterr().out
     assert f"w.0.et: {kind}, 1 nodes" in shown
-    assert shown.split("flop of compute")[1].split()[0] == "100"
+    assert shown.split("FLOPs of compute")[1].split()[0] == "100"
     assert main(["trace", "show", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metadata"]["kind"] == kind
     job = Job([file(kind, duration=100)], {})

@@ -189,8 +189,9 @@ def _encoding(plot: Plot, layer: Layer, width: float | None) -> Spec:
 
 def _legend(names: Sequence[str], plot: Plot, width: float | None) -> Spec:
     longest = max(map(len, names)) * NAMED + 34     # not over the signal `width`: the first layout would cut lines
+    axis = 0 if not plot.y.shown or above(plot.y) else BESIDE
     return {"orient": "top", "direction": "horizontal", "offset": 26 if plot.y.shown and plot.y.quantity else 8,
-            "columns": {"expr": f"max(1, min({len(names)}, floor(((containerSize()[0] || 600) - {BESIDE}) / "
+            "columns": {"expr": f"max(1, min({len(names)}, floor(((containerSize()[0] || 600) - {axis}) / "
                                 f"{longest:.0f})))"} if width is None else
             max(1, min(len(names), int(width / longest))),
             "title": None, **_wrapped(names, width), **_symbol(plot), "columnPadding": 16}

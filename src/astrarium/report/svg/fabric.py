@@ -206,8 +206,8 @@ def fabric_svg(title: str, drawing: Sketch, words: Mapping[int, LinkWords],
         body += [f'<g transform="translate({RIM} {y:.1f})">{sign}</g>', _text(RIM + 34, y + 4, said, "start")]
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
             f'height="{height:.0f}" role="img" aria-label="{html.escape(title)}" '
-            f'font-family="Helvetica, Arial, sans-serif" font-size="11" fill="{INK}"><style>{plot_style()}</style><rect width="100%" height="100%" '
-            f'fill="{PAPER}"/>{"".join(body)}</svg>\n')
+            f'font-family="Helvetica, Arial, sans-serif" font-size="11" fill="{INK}"><style>{plot_style()}</style>'
+            f'<rect width="100%" height="100%" fill="{PAPER}"/>{"".join(body)}</svg>\n')
 
 
 def _colours(links: Sequence[int], busy: Mapping[int, float]) -> dict[int, str]:

@@ -12,8 +12,7 @@ from astrarium.search.explain import Change, Explanation
 from astrarium.units import Quantity, format_time
 
 __all__ = ["explanation_plain", "explanation_sentence", "explanation_tables", "knob_cells", "knobs_plain",
-           "orders_text", "plain_value",
-           "values_text"]
+           "orders_text", "plain_value", "values_text"]
 
 LONGEST = 32        # characters of a value
 NS = 1000           # ps

@@ -60,12 +60,16 @@ def _run_busbw(result: Result) -> Plot:
                "limit": Column("limit of the links", [row[4] for row in shown], "rate")}
     top = max(rows, key=lambda row: row[2])
     kinds = len({row[0] for row in rows})
-    said = (f"{len(rows):,} different collectives of {kinds} kinds, simulated; the best is {top[0]} with "
-            f"{top[2]:,.4g} GB/s.")
+    said = (f"{_counted(len(rows), 'different collective')} of {_counted(kinds, 'kind')}, simulated; the best is "
+            f"{top[0]} with {top[2]:,.4g} GB/s.")
     lines = list(_limits(rows))
     said += " Dashed: the most that the links of its NPUs carry without latency." if lines else ""
     return Plot("Bus bandwidth of collectives", said + left, (*lines, Layer("point", columns, size=60, opacity=0.8)),
                 Axis("payload", "bytes", log=True), Axis("busbw", "rate"), ranked(row[0] for row in rows), zoom=True)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _limits(rows: Sequence[tuple[str, float, float, float, float]]) -> Iterator[Layer]:

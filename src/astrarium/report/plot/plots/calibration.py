@@ -28,7 +28,8 @@ def calibrated_times(answer: Calibration) -> Plot:
     if not isinstance(answer, Calibration):
         raise InputError("calibrated_times", "collectives and engines are fitted, not kernels",
                          expected="a calibration by timings of kernels")
-    rows = [(name, when, *pair, pair[1] / pair[0] - 1) for name, (measured, before, after) in unseen_times(answer).items()
+    rows = [(name, when, *pair, pair[1] / pair[0] - 1)
+            for name, (measured, before, after) in unseen_times(answer).items()
             for when, predicted in (("before", before), ("after", after))
             for pair in zip(measured.tolist(), predicted.tolist())]
     if not rows:

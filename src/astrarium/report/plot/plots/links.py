@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,7 @@ __all__ = ["PLOT", "TRAFFIC", "links", "traffic"]
 
 CELLS, ROWS = 64, 40        # of a row; rows
 FAINTEST = 0.06             # opacity of a link that is never busy
+SCALE, STEPS = "busy", 5    # the row that explains the colours, and its cells
 
 
 def links(result: Result) -> Plot:
@@ -62,8 +65,9 @@ def links(result: Result) -> Plot:
     said = (f"The stronger the colour, the longer busy; the busiest is {found.name(top)} with "
             f"{100 * float(found.utilisation[top]):.1f} % of the run.")
     said += f" A cell is up to {binned:,} neighbouring links, as strong as its busiest one." if binned > 1 else ""
-    return Plot("Busy links", said, (Layer("bar", columns, colour=PALETTE[0], share=0.9),),
-                Axis("links by number", "count", high=1.0, shown=False), Axis(order=tuple(order)))
+    return Plot("Busy links", said,
+                (Layer("bar", columns, colour=PALETTE[0], share=0.9), *_scale(strongest, 1.0, "count")),
+                Axis("links by number", "count", high=1.0, shown=False), Axis(order=(*order, SCALE)))
 
 
 def traffic(result: Result) -> Plot:
@@ -94,8 +98,23 @@ def _over_time(shares: F64, width: float, whole: float) -> Plot:
     means = ", ".join(f"dim {dim} {100 * float(each.mean()):.1f} %" for dim, each in enumerate(shares))
     return Plot("Busy links over time", f"The stronger the colour, the busier the links of a dim, at most "
                 f"{100 * float(flat.max()):.1f} %; mean: {means}.",
-                (Layer("bar", columns, colour=PALETTE[0], share=0.9),), Axis("time", "time"),
-                Axis(order=tuple(f"dim {dim}" for dim in range(dims))), zoom=True)
+                (Layer("bar", columns, colour=PALETTE[0], share=0.9),
+                 *_scale(float(flat.max()) or 1.0, whole, "time")), Axis("time", "time"),
+                Axis(order=(*(f"dim {dim}" for dim in range(dims)), SCALE)), zoom=True)
+
+
+def _scale(strongest: float, wide: float, quantity: str) -> Iterator[Layer]:
+    """A row that says which busy share each strength of the colour is: cells over an axis as `wide`."""
+    start = [wide * cell / STEPS for cell in range(STEPS)]
+    share = [cell / (STEPS - 1) for cell in range(STEPS)]
+    row = Column("", [SCALE] * STEPS)
+    yield Layer("bar", {"y": row, "x": Column("", start, quantity),
+                        "x2": Column("", [at + wide / STEPS for at in start], quantity),
+                        "opacity": Column("", [max(FAINTEST, each) for each in share], "share")},
+                colour=PALETTE[0], share=0.9)
+    yield Layer("text", {"y": row, "x": Column("", [at + wide / STEPS / 2 for at in start], quantity),
+                         "text": Column("", [f"{100 * each * strongest:.3g} %" for each in share])},
+                colour="ink", align="center")
 
 
 PLOT = Drawing(("run",), lambda found: links(found.result))

@@ -103,8 +103,10 @@ def _drawn(ends: tuple[float, float], steps: Sequence[_Step], what: str, quantit
                            "text": Column("", [_signed(row, quantity) for row in rows])}, colour="ink", align="left")
     colours = {what: WHOLE, up: BETTER if more_is_better else WORSE, down: WORSE if more_is_better else BETTER}
     most = max(steps, key=lambda step: abs(step.end - step.start))
+    matters = f"{most.name} matters most ({_signed(most, quantity)})" if most.end != most.start else "no knob matters"
     return Plot(f"Why the designs differ: {what}", f"From {rounded(ends[0], quantity)} to "
-                f"{rounded(ends[1], quantity)}; {most.name} matters most ({_signed(most, quantity)}).", (Layer("bar", columns), texts),
+                f"{rounded(ends[1], quantity)}; {matters}.",
+                (Layer("bar", columns), texts),
                 Axis(what, quantity, high=top), Axis(order=tuple(dict.fromkeys(row.name for row in rows))),
                 {name: colour for name, colour in colours.items() if name in kinds})
 
