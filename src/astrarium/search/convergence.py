@@ -41,8 +41,8 @@ class Contest(Struct, frozen=True):
     def words(self) -> str:
         """A sentence."""
         if self.best is None:
-            return (f"Which agent is best after {self.designs:,} designs is undecided: the interval over seeds spans 0, or "
-                    "an agent has one seed.")
+            return (f"Which agent is best after {self.designs:,} designs is undecided: the interval over seeds spans "
+                    "0, or an agent has one seed.")
         return f"{self.best} is the best agent after {self.designs:,} designs (95 % interval over seeds)."
 
 

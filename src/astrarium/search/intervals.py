@@ -1,6 +1,8 @@
-"""Intervals of means."""
+"""Quantiles for the intervals of means."""
 
 from __future__ import annotations
+
+import math
 
 __all__ = ["student"]
 
@@ -13,4 +15,4 @@ def student(freedom: int) -> float:
     if freedom <= len(FIRST):
         return FIRST[freedom - 1]
     terms = (Z, (Z**3 + Z) / 4, (5 * Z**5 + 16 * Z**3 + 3 * Z) / 96, (3 * Z**7 + 19 * Z**5 + 17 * Z**3 - 15 * Z) / 384)
-    return sum(term / freedom**power for power, term in enumerate(terms))
+    return math.fsum(term / float(freedom)**power for power, term in enumerate(terms))
