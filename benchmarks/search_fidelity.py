@@ -9,10 +9,11 @@ usage: search_fidelity.py [--seeds N] [--trials N] [SPACE ...]
 | network | examples/cosmic/spaces/network.yaml: 8,100,000 networks of 1,024 NPUs | closed_form | contention |
 | training | benchmarks/spaces/llama3_8b_64.yaml: memory as a requirement | closed_form | packets |
 
-With fidelity: 100 trials in the cheaper model, then 11 in the dear one (the base and the ten best). Alone: the default
-agent in the dear model, for `--trials` trials; its best is read after as many CPU seconds, and at the end. A regret is
-best / least - 1, least being the best value of all runs of a space; medians over seeds. CPU seconds are those of the
-whole search.
+With fidelity: 8 or 16 random designs in both models; if they rank alike, 100 trials in the cheaper model; then 19
+trials in the dear one (the base, the ten best and 8 random designs; or the base, 8 or 16 random designs and the
+agent's). Alone: the default agent in the dear model, for `--trials` trials; its best is read after as many CPU seconds,
+and at the end. A regret is best / least - 1, least being the best value of all runs of a space; medians over seeds,
+whose own values are in brackets. CPU seconds are those of the whole search.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SPACES = {
     "network": (HERE.parent / "examples" / "cosmic" / "spaces" / "network.yaml", "closed_form", "contention"),
     "training": (HERE / "spaces" / "llama3_8b_64.yaml", "closed_form", "packets"),
 }
-DEAR = 11       # the base and ten promoted designs
+DEAR = 19       # the base, ten promoted designs and 8 random ones
 
 
 def measured(path: Path, dear: str, seed: int, trials: int, fidelity: str | tuple[()] = ()
@@ -64,14 +65,12 @@ def row(name: str, seeds: int, trials: int) -> str:
     budget = [curve[-1][0] for curve, _ in with_]
     then = [min((best for spent, best in curve if spent <= most), default=math.inf)
             for curve, most in zip(alone, budget)]
-    [first] = with_[0][1]
-    cells = [statistics.median(budget), statistics.median(curve[-1][1] / least - 1 for curve, _ in with_),
-             statistics.median(best / least - 1 for best in then),
-             statistics.median(curve[-1][0] for curve in alone),
-             statistics.median(curve[-1][1] / least - 1 for curve in alone)]
-    spent, regret, same, whole, last = cells
-    return (f"{name:<12}{spent:>10.1f}{regret:>10.2%}{same:>18.2%}{whole:>14.1f}{last:>10.2%}   "
-            f"{first.model}, {dear}: {first}")
+    regrets = [[curve[-1][1] / least - 1 for curve, _ in with_], [best / least - 1 for best in then],
+               [curve[-1][1] / least - 1 for curve in alone]]
+    own, same, last = (f"{statistics.median(each):.2%} ({', '.join(f'{one:.2%}' for one in each)})" for each in regrets)
+    said = "\n".join(f"{'':<12}seed {seed}: {found}" for seed, (_, [found]) in enumerate(with_))
+    return (f"{name:<12}{statistics.median(budget):>8.1f}{own:>28}{same:>28}"
+            f"{statistics.median(curve[-1][0] for curve in alone):>14.1f}{last:>28}\n{said}")
 
 
 def main() -> None:
@@ -82,7 +81,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=48)
     given = parser.parse_args()
     print(machine())
-    print(f"{'space':<12}{'CPU s':>10}{'regret':>10}{'alone, as long':>18}{'alone, CPU s':>14}{'regret':>10}")
+    print(f"{'space':<12}{'CPU s':>8}{'regret':>28}{'alone, as long':>28}{'alone, CPU s':>14}{'regret':>28}")
     for name in given.spaces or SPACES:
         print(row(name, given.seeds, given.trials), flush=True)
 

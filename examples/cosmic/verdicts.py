@@ -186,7 +186,7 @@ def critical_knobs(found: Sequence[Found]) -> list[tuple[str, float]]:
     performance/bandwidth; empty where there are too few."""
     part = [each.study for each in found if each.run.setup.reward == "perf_per_bandwidth"]
     try:
-        return knob_importances(part)[1] if part else []
+        return [(each.knob, each.share) for each in knob_importances(part)[1]] if part else []
     except InputError:
         return []
 

@@ -63,7 +63,8 @@ def test_the_dear_model_decides_and_a_study_goes_on(tmp_path: Path) -> None:
     [found] = whole.fidelity
     assert found.verdict == "high"
     assert len(found.promoted) == 10
-    for pairs, points in ((found.drawn, load_study(tmp_path / "whole.drawn.study")), (found.promoted, load_study(file))):
+    random = load_study(tmp_path / "whole.drawn.study")
+    for pairs, points in ((found.drawn, random), (found.promoted, load_study(file))):
         both = {(one.values, other.values) for one, other in zip(*(
             judge.all([each.point for each in points.trials()]) for judge in (cheap, dear)))}
         assert {((one,), (other,)) for one, other in pairs} <= both

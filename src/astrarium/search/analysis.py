@@ -1,4 +1,4 @@
-"""Analyse a study: best designs, importance of knobs, sensitivities, convergence of agents.
+"""Analyse a study: best designs, importance of knobs, sensitivities.
 
 Importances come from a surrogate: extremely randomised trees (Geurts, Ernst and Wehenkel 2006), with their error on
 held-out trials. At every node a random cut for each of some random knobs, the one that leaves the least variance is
@@ -21,15 +21,15 @@ from astrarium.errors import InputError
 from astrarium.search.axes import Point
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.fidelity import on_model
+from astrarium.search.intervals import student
 from astrarium.search.space import Space
 from astrarium.search.studyfile import StoredStudy
 from astrarium.search.trial import Trial, Verdict
 
-__all__ = ["Convergence", "Recheck", "Sensitivity", "Surrogate", "best_trials", "convergence", "fit", "importances",
-           "knob_importances", "rechecked", "sensitivities"]
+__all__ = ["Importance", "Recheck", "Sensitivity", "Surrogate", "around_mean", "best_trials", "fit", "importances",
+           "knob_importances", "most_important", "rechecked", "sensitivities"]
 
 Told = Callable[[str, int, int], None]      # what is simulated, how many are done, of how many
-CHECKS = 80      # instants at which convergence is shown
 TREES, LEAF, ROWS, HELD = 40, 4, 4000, 4      # every fourth trial is held out
 _Tree = tuple[npt.NDArray[np.int64], F64, npt.NDArray[np.int64], npt.NDArray[np.int64], F64]
 
@@ -43,23 +43,21 @@ class Sensitivity(Struct, frozen=True):
     verdict: Verdict
 
 
+class Importance(Struct, frozen=True):
+    """Permutation importance of a knob, with its 95 % interval over the held-out trials (for the model as it is)."""
+
+    knob: str
+    share: float
+    low: float
+    high: float
+
+
 class Recheck(Struct, frozen=True):
     """A design's first objective on another network back end; `other` is None if that refuses it (`problem`)."""
 
     trial: Trial
     other: float | None
     problem: str = ""
-
-
-class Convergence(Struct, frozen=True):
-    """Quartiles over the seeds of one agent: the best objective after some numbers of distinct `designs`."""
-
-    agent: str
-    seeds: int
-    designs: npt.NDArray[np.int64]
-    low: F64
-    median: F64
-    high: F64
 
 
 def sign(study: StoredStudy) -> float:
@@ -79,18 +77,32 @@ def best_trials(study: StoredStudy, count: int = 10) -> list[Trial]:
     return heapq.nsmallest(count, good, key=lambda trial: (sign(study) * value_of(trial), trial.number))
 
 
-def knob_importances(studies: Sequence[StoredStudy]) -> tuple[Surrogate, list[tuple[str, float]]]:
-    """Fit a surrogate to the distinct feasible trials of studies of one space. Returns it with (knob, permutation
-    importance), the most important first. Raises InputError if there are too few trials."""
+def knob_importances(studies: Sequence[StoredStudy]) -> tuple[Surrogate, list[Importance]]:
+    """Fit a surrogate to the distinct feasible trials of studies of one space. Returns it with the permutation
+    importance of each knob, the most important first. Raises InputError if there are too few trials."""
     known: dict[Point, float] = {}
     for study in studies:
         for trial in study.trials():
             if trial.same_as is None and trial.verdict.feasible:
                 known.setdefault(trial.point, value_of(trial))
     model = fit(list(known), list(known.values()))
-    names = [axis.name for axis in studies[0].plan.space.axes]
-    found = list(zip(names, importances(model).tolist()))
-    return model, sorted(found, key=lambda each: -each[1])
+    shares, names = importances(model), [axis.name for axis in studies[0].plan.space.axes]
+    found = [Importance(name, *around_mean(shares[:, place])) for place, name in enumerate(names)]
+    return model, sorted(found, key=lambda each: -each.share)
+
+
+def around_mean(values: F64) -> tuple[float, float, float]:
+    """A mean and its 95 % interval (Student's t), at least 0."""
+    half = student(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    mean = float(values.mean())
+    return max(0.0, mean), max(0.0, mean - half), max(0.0, mean + half)
+
+
+def most_important(found: Sequence[Importance]) -> str | None:
+    """The knob whose interval of importance is above that of every other; None if no knob's is. `found`: the most
+    important first."""
+    first = found[0]
+    return first.knob if first.low > max((other.high for other in found[1:]), default=0.0) else None
 
 
 def sensitivities(study: StoredStudy, trial: Trial, progress: Told | None = None) -> list[Sensitivity]:
@@ -134,35 +146,6 @@ def rechecked(study: StoredStudy, trials: Sequence[Trial], backend: str = "conte
     return found
 
 
-def convergence(studies: Sequence[StoredStudy]) -> list[Convergence]:
-    """The best objective after numbers of distinct designs that all studies of an agent reach, per agent."""
-    series: dict[str, list[F64]] = {}
-    for study in studies:
-        way, best = [], np.inf
-        for trial in study.trials():
-            if trial.verdict.feasible:
-                best = min(best, sign(study) * value_of(trial))
-            if trial.same_as is None:
-                way.append(best)
-            elif way:
-                way[-1] = best
-        if way:
-            series.setdefault(study.plan.agent_name, []).append(np.array(way))
-    return [_quartiles(agent, ways, sign(studies[0])) for agent, ways in series.items()]
-
-
-def _quartiles(agent: str, ways: Sequence[F64], direction: float) -> Convergence:
-    last = min(len(way) for way in ways)
-    at = np.unique(np.round(np.geomspace(1, last, min(CHECKS, last))).astype(np.int64))
-    values = direction * np.array([way[at - 1] for way in ways])
-    values[~np.isfinite(values)] = np.nan
-    with np.errstate(all="ignore"):
-        low, median, high = (np.full(len(at), np.nan) for _ in range(3))
-        full = ~np.isnan(values).any(axis=0)
-        low[full], median[full], high[full] = np.percentile(values[:, full], [25, 50, 75], axis=0)
-    return Convergence(agent, len(ways), at, low, median, high)
-
-
 class Surrogate(Struct, frozen=True):
     """A fitted surrogate. `r2` and `relative_error` (root mean square) are of the held-out trials `held`."""
 
@@ -204,19 +187,20 @@ def fit(points: Sequence[Point], values: Sequence[float], seed: int = 0) -> Surr
 
 
 def importances(model: Surrogate, seed: int = 0, repeats: int = 5) -> F64:
-    """Permutation importance of each knob, an array [axes]: the increase of the error on held-out trials when the
-    values of the knob are shuffled, as a share of the objective's variance, at least 0."""
+    """Permutation importance of each knob, an array [held-out trials, axes], whose mean over the trials it is: the
+    increase of a trial's squared error when the values of the knob are shuffled, as a share of the objective's
+    variance."""
     features, target = model.held
     rng = np.random.default_rng(seed)
     spread = float(np.mean((target - target.mean()) ** 2)) or 1.0
-    base = float(np.mean((model._raw(features) - target) ** 2))
-    found = np.zeros(features.shape[1])
+    base = (model._raw(features) - target) ** 2
+    found = np.zeros(features.shape)
     for axis in range(features.shape[1]):
         for _ in range(repeats):
             mixed = features.copy()
             mixed[:, axis] = rng.permutation(mixed[:, axis])
-            found[axis] += float(np.mean((model._raw(mixed) - target) ** 2)) - base
-    return np.maximum(0.0, found / repeats / spread)
+            found[:, axis] += (model._raw(mixed) - target) ** 2 - base
+    return found / repeats / spread
 
 
 def _grown(features: F64, target: F64, rng: np.random.Generator) -> _Tree:

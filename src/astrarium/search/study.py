@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from astrarium.search.agents.base import Options, chosen_agent
 from astrarium.search.agents.sampling import Random
-from astrarium.search.fidelity import TRIALS, Correlation, cheaper, drawn, kept, notes_of, promoted
+from astrarium.search.fidelity import TRIALS, cheaper, drawn, kept, notes_of, promoted
 from astrarium.search.goal import Case, goal_of
 from astrarium.search.limits import Limits, limits_of
 from astrarium.search.loop import Study, conduct

@@ -11,10 +11,10 @@ from astrarium.report.pages.about import about_base
 from astrarium.report.pages.figures import figures
 from astrarium.report.pages.html import Download, details, note, page, section, table
 from astrarium.report.pages.page import Page
-from astrarium.report.tables.study import shown
+from astrarium.report.tables.study import UNDECIDED, shown
 from astrarium.report.tables.study_data import StudyReport
 from astrarium.search import Trial
-from astrarium.search.analysis import value_of
+from astrarium.search.analysis import most_important, value_of
 from astrarium.search.best import thinned
 from astrarium.search.studyfile import StoredStudy
 
@@ -108,8 +108,9 @@ def _why(report: StudyReport) -> Iterator[str]:
     if report.model is None:
         yield section("Which knobs matter", note(report.model_problem), half=True)
     else:
-        yield section("Importance of knobs", table(("knob", "importance"), [(name, f"{share:.3f}") for name, share in
-                                                                            report.importances], "<>", "Importances"),
+        rows = [(each.knob, f"{each.share:.3f}", f"{each.low:.3f} to {each.high:.3f}") for each in report.importances]
+        yield section("Importance of knobs", table(("knob", "importance", "95 %"), rows, "<>>", "Importances"),
+                      *([] if most_important(report.importances) else [note(UNDECIDED)]),
                       note(f"R² of the model {report.model.r2:.3f}, relative error {report.model.relative_error:.1%}. "
                            "The trials are those that agents chose, not a uniform sample."), half=True)
     if report.sobol is None and report.sobol_problem:

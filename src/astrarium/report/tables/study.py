@@ -15,16 +15,17 @@ from astrarium.report.tables.study_data import StudyReport
 from astrarium.report.tables.study_interval import study_intervals
 from astrarium.report.tables.table import Table
 from astrarium.search import Goal, Space, Study, Trial
-from astrarium.search.analysis import value_of
+from astrarium.search.analysis import most_important, value_of
 from astrarium.search.best import Ranked, differing, ranked, store_memory, stored_memory, thinned
 from astrarium.search.fidelity import Correlation
 from astrarium.search.sobol import Index, Sobol
 from astrarium.units import Quantity, format_bytes, format_time
 
-__all__ = ["best_table", "report_plain", "report_tables", "shown", "sobol_name", "study_best", "study_plain",
-           "study_tables"]
+__all__ = ["UNDECIDED", "best_table", "report_plain", "report_tables", "shown", "sobol_name", "study_best",
+           "study_plain", "study_tables"]
 
 SHOWN, LISTED = 10, 50      # designs in detail; trials of a front in a list
+UNDECIDED = "Which knob matters most is undecided: the intervals overlap."
 LONGEST = 100   # characters of a reason
 DOLLARS = 1000  # prices from here on are shown without cents
 TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
@@ -251,6 +252,8 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
              "" if each.best is None else shown(first, each.best)) for each in report.summaries]
     yield Table(f"studies ({space.count:,} feasible designs, network model {report.network_model})", "<<>>>>>", rows,
                 ["study", "agent", "seed", "trials", "distinct", "infeasible", f"best {first}"])
+    if report.contest is not None:
+        yield Table("", "<", [(report.contest.words,)])
     if report.fidelity:
         yield Table("cheaper network models", "<<",
                     [(path, str(each)) for path, each in report.fidelity])
@@ -263,7 +266,9 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
         yield _front_table(report.goal, report.front, numbered=len(report.summaries) == 1)
     if report.model is not None:
         title = f"importance of knobs (proxy model: R2 {report.model.r2:.3f}, error {report.model.relative_error:.1%})"
-        yield Table(title, "<>", [(name, f"{share:.3f}") for name, share in report.importances])
+        yield Table(title, "<>>", [(each.knob, f"{each.share:.3f}", f"{each.low:.3f} to {each.high:.3f}")
+                                   for each in report.importances], ["", "", "95 %"])
+        yield from [] if most_important(report.importances) else [Table("", "<", [(UNDECIDED,)])]
     if report.sobol is not None:
         yield _sobol_table(report.sobol, first)
     if report.sobol_problem:
@@ -322,9 +327,12 @@ def report_plain(report: StudyReport) -> dict[str, Any]:
                      "contention": again, "design": design})
     model = report.model
     return {"network_model": report.network_model, "studies": [asdict(each) for each in report.summaries],
-            "best": best, "front": [list(trial.verdict.values or ()) for trial in report.front],
+            "best": best, "best_agent": None if report.contest is None else report.contest.best,
+            "front": [list(trial.verdict.values or ()) for trial in report.front],
             "proxy": None if model is None else {"r2": model.r2, "relative_error": model.relative_error},
-            "importances": dict(report.importances),
+            "importances": {each.knob: {"share": each.share, "low": each.low, "high": each.high}
+                            for each in report.importances},
+            "most_important": most_important(report.importances) if report.importances else None,
             "fidelity": [{"study": path, **fidelity_plain(each)} for path, each in report.fidelity],
             "sobol": None if report.sobol is None else msgspec.to_builtins(report.sobol),
             "sensitivities": [{"knob": each.knob, "value": _value(each.value), "also_moved": list(each.moved),

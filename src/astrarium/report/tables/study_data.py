@@ -12,13 +12,12 @@ from astrarium.errors import InputError
 from astrarium.report.tables.study_interval import StudyIntervals, study_intervals
 from astrarium.search import Goal, Space, Trial
 from astrarium.search.analysis import (
-    Convergence,
+    Importance,
     Recheck,
     Sensitivity,
     Surrogate,
     Told,
     best_trials,
-    convergence,
     knob_importances,
     rechecked,
     sensitivities,
@@ -26,6 +25,7 @@ from astrarium.search.analysis import (
     value_of,
 )
 from astrarium.search.best import Ranked, ranked, stored_memory, thinned
+from astrarium.search.convergence import Contest, Convergence, contest, convergence
 from astrarium.search.fidelity import Correlation, stored
 from astrarium.search.inputs import of_values
 from astrarium.search.sobol import Sobol, sampled, sobol_indices
@@ -62,13 +62,14 @@ class StudyReport(Struct, frozen=True, dict=True):
     convergence: tuple[Convergence, ...]
     model: Surrogate | None
     model_problem: str
-    importances: tuple[tuple[str, float], ...]
+    importances: tuple[Importance, ...]
     sensitivities: tuple[Sensitivity, ...]
     rechecks: tuple[Recheck, ...]
     ranked: tuple[Ranked, ...]
     sobol: Sobol | None
     sobol_problem: str
     fidelity: tuple[tuple[str, Correlation], ...] = ()      # study, and a cheaper network model of it
+    contest: Contest | None = None      # of the agents
 
     @property
     def space(self) -> Space:
@@ -124,7 +125,8 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
                                                     for design, memory in stored_memory(study.path).items()},
                      progress=None if progress is None else partial(progress, "designs with their memory"))),
         sobol, sobol_problem,
-        tuple((each.path, found) for each in studies if each.plan.fidelity for found in stored(each.path)))
+        tuple((each.path, found) for each in studies if each.plan.fidelity for found in stored(each.path)),
+        contest(studies))
 
 
 def _comparable(studies: Sequence[StoredStudy]) -> None:
@@ -167,7 +169,7 @@ def _summary(study: StoredStudy) -> Summary:
                    value_of(best[0]) if best else None)
 
 
-def _model(studies: Sequence[StoredStudy]) -> tuple[Surrogate | None, tuple[tuple[str, float], ...], str]:
+def _model(studies: Sequence[StoredStudy]) -> tuple[Surrogate | None, tuple[Importance, ...], str]:
     try:
         model, shares = knob_importances(studies)
     except InputError as error:

@@ -12,10 +12,10 @@ from astrarium.report.plot.colours import PALETTE, ranked
 from astrarium.report.plot.find import Drawing
 from astrarium.report.plot.plot import Axis, Column, Layer, Plot
 from astrarium.report.plot.quantities import quantity_of, rounded
-from astrarium.report.tables.study import sobol_name
+from astrarium.report.tables.study import UNDECIDED, sobol_name
 from astrarium.report.tables.study_data import StudyReport, study_report
 from astrarium.search import Goal, Space, Study, Trial
-from astrarium.search.analysis import value_of
+from astrarium.search.analysis import most_important, value_of
 from astrarium.search.studyfile import load_study
 
 __all__ = ["CONVERGENCE", "COORDINATES", "IMPORTANCE", "PARETO", "SOBOL", "TORNADO", "Searched", "convergence",
@@ -182,13 +182,16 @@ def importance(answer: Searched) -> Plot:
     report = report_of(answer)
     if report.model is None:
         raise InputError("importance", report.model_problem.removesuffix("."), expected="a study of more trials")
-    names = [name for name, _ in report.importances]
-    values = [max(0.0, share) for _, share in report.importances]
+    names, first = [each.knob for each in report.importances], most_important(report.importances)
     columns = {"y": Column("knob", names), "x": Column("", [0.0] * len(names), "share"),
-               "x2": Column("importance", values, "share")}
-    return Plot("Which knobs matter", f"{names[0]} matters most for {report.goal.objectives[0].name}; R² of the model "
-                f"{report.model.r2:.3f} on trials that it has not seen. The trials are those that agents chose, not a "
-                "uniform sample.", (Layer("bar", columns, colour=PALETTE[0]),),
+               "x2": Column("importance", [each.share for each in report.importances], "share"),
+               "low": Column("from", [each.low for each in report.importances], "share"),
+               "high": Column("to", [each.high for each in report.importances], "share")}
+    spans = {"y": columns["y"], "x": columns["low"], "x2": columns["high"]}
+    said = f"{first} matters most for {report.goal.objectives[0].name}" if first else UNDECIDED.removesuffix(".")
+    return Plot("Which knobs matter", f"{said}; R² of the model {report.model.r2:.3f} on trials that it has not seen. "
+                "Lines: 95 %. The trials are those that agents chose, not a uniform sample.",
+                (Layer("bar", columns, colour=PALETTE[0]), Layer("rule", spans, colour="muted", size=2)),
                 Axis("error that shuffling adds, of the variance", "share"), Axis(order=tuple(names)))
 
 
@@ -250,9 +253,10 @@ def convergence(answer: Searched) -> Plot:
     layers = [Layer("line", columns, step=True)]
     if any(each.seeds > 1 for each in report.convergence):
         layers.insert(0, Layer("area", band, opacity=0.2))
-    return Plot("Convergence", f"Best {name} after each number of distinct designs; at the end "
-                f"{rounded(rows[-1][2], quantity)}"
-                + (". Bands: the quartiles over seeds." if len(layers) > 1 else "."), tuple(layers),
+    return Plot("Convergence", f"Best {name} after each number of distinct designs"
+                + ("" if report.contest else f"; at the end {rounded(rows[-1][2], quantity)}")
+                + (". Bands: the quartiles over seeds." if len(layers) > 1 else ".")
+                + (f" {report.contest.words}" if report.contest else ""), tuple(layers),
                 Axis("distinct designs", "count"),
                 Axis(f"best {name}", quantity, log=logarithmic(values), zero=False, low=rim(values, -1),
                      high=rim(values, 1)), ranked(row[0] for row in rows), zoom=True)
