@@ -59,4 +59,4 @@ def of_yaml(text: str) -> tuple[str, str] | None:
 
 
 def _first(text: str, known: tuple[tuple[str, str, str], ...]) -> tuple[str, str] | None:
-    return next((pair for mark, *pair in known if re.search(mark, text, re.MULTILINE)), None)  # type: ignore[misc]
+    return next(((what, would) for mark, what, would in known if re.search(mark, text, re.MULTILINE)), None)

@@ -118,12 +118,11 @@ def _tokens(training: dict[str, Any], parallel: dict[str, Any], where: str) -> N
     training["seq_len"] = length
     for name, new in (("num_tokens_per_microbatch_per_dp_rank", "local_batch_size"),
                       ("num_tokens_per_train_step", "global_batch_size")):
-        value = training.pop(name, None)
-        if not isinstance(length, int) or length < 1 or not isinstance(value, (int, type(None))) \
-                or ((value or 0) > 0 and value % length):
+        value = training.pop(name, -1)
+        if not isinstance(length, int) or length < 1 or not isinstance(value, int) or (value > 0 and value % length):
             raise InputError(f"{where}: training.{name}", f"{str(value)[:40]} tokens are no whole number of samples of "
                              f"{str(length)[:40]} (max_context_length)", expected="a multiple")
-        training[new] = -1 if value is None or value < 0 else value // length
+        training[new] = -1 if value < 0 else value // length
     batches = parallel.pop("num_pp_microbatches", 1)
     if parallel.get("pipeline_parallel_degree", 1) != 1 and isinstance(batches, int):
         parallel["pipeline_parallel_microbatch_size"] = training["local_batch_size"]
