@@ -31,8 +31,7 @@ from astrarium.search.workers import Judges, Workers, cache_of
 
 __all__ = ["DEFAULT", "Progress", "Study", "cache_of", "chosen_agent", "conduct", "search"]
 
-TICK = 1.0
-DEFAULT = "bayesian"      # the agent if the user names none
+TICK, DEFAULT = 1.0, "bayesian"      # the agent if the user names none
 
 
 def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
@@ -91,7 +90,7 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     made = Plan(space, goal, named, seed, cap=cap, fidelity=() if first is None else first.models)
     working = partial(Workers, made.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
                       cache_of(cache))
-    random, said, below = list[Trial](), None, None
+    random, said, below = cast("Sequence[Trial]", ()), None, None
     if first is not None:
         with working() as workers, Store(first.file(study, "drawn") or MEMORY) as store:
             random, said = drawn(made.space, goal, first.model, partial(_random, made, store, workers, progress),
@@ -101,14 +100,14 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
                 first.space, minimize, maximize=maximize, require=require, cases=cases, agent=agent, options=options,
                 trials=TRIALS, seed=seed, start=start, jobs=jobs, processes=processes, ray=ray,
                 study=first.file(study), limit=limit, cap=cap, fidelity=first.below, cache=cache, progress=progress)
-    best = () if first is None or below is None else promoted(
-        first, below.top if len(goal.objectives) == 1 else below.front, below.problem)
+    best = () if first is None or below is None else promoted(first, below.top if len(goal.objectives) == 1
+                                                              else below.front, below.problem)
     starts = starts_of(made.space, [*known, *(values for _, values in best)], base=start is None or bool(known))
     with working() as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
         new = tuple(dict.fromkeys((*starts.points, *(trial.point for trial in random))))
         points = new if start is not None else stored_starts(store, new)
-        known_verdicts = {key: verdict for file in files for key, verdict in tried(load_study(file), made).items()}
-        known_verdicts |= {trial.design: trial.verdict for trial in random}
+        known_verdicts = {key: verdict for file in files for key, verdict in tried(load_study(file), made).items()
+                          } | {trial.design: trial.verdict for trial in random}
         found = conduct(replace(made, starts=points), trials, store, workers, progress, known_verdicts)
         notes = (*starts.notes, *found.notes)
         if first is not None and said is not None:
@@ -121,7 +120,7 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
 
 def _random(plan: Plan, store: Store, workers: Workers, progress: Callable[[Progress], None] | None, count: int
             ) -> list[Trial]:
-    """The first `count` random trials of a plan, those of its agents that start at random."""
+    """The first `count` trials of a plan's random search."""
     conduct(Plan(plan.space, plan.goal, Random(), plan.seed), count, store, workers, progress)
     return list(store.trials())
 
