@@ -103,7 +103,7 @@ def test_traces_beside_the_design(tmp_path: Path, run: Run) -> None:
     said = run("run", path, "--timeline", tmp_path / "t.json.gz")
     assert said.code == 0, said.err
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
-    assert "red 2 0, 2 0 ps 20 us 20 us 20 us 1.000x 75.0 % 1.000x" in lines      # over two links, of which blue wants one
+    assert "red 2 0, 2 0 ps 20 us 20 us 20 us 1.000x 75.0 % 1.000x" in lines      # over two links; blue wants one
     assert "blue 2 1, 3 5 us 35 us 35 us 20 us 1.750x 42.9 % -" in lines      # while red runs it only waits
     assert "blue, rank 0 finishes last" in said.out
     with gzip.open(tmp_path / "t.json.gz") as stream:

@@ -54,9 +54,9 @@ def arguments(parser: Parser) -> None:
                         help="stop a design once its objective is sure to be worse than K times the best so far; "
                              "default: every design runs to its end")
     parser.add_argument("--fidelity", metavar="MODEL", action="append", default=[],
-                        help="a cheaper network model (closed_form): if it ranks random designs as the dear one does, a "
-                             "search of 100 trials in it comes first, and its ten best designs start the search; may "
-                             "be repeated, the cheapest first")
+                        help="a cheaper network model (closed_form): if it ranks random designs as the dear one does, "
+                             "a search of 100 trials in it comes first, and its ten best designs start the search; "
+                             "may be repeated, the cheapest first")
     parser.add_argument("--cache", metavar="SIZE", help="bytes that a process caches of workloads, traces and "
                                                         f"collectives for later designs; default {CACHE}")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="designs evaluated at a time")

@@ -8,7 +8,7 @@ The modules, from the bottom; each imports only from lines above its own:
     space, store                                 a design space; the trials of a study on disk
     evaluate, inputs, searchfile, agents.base    designs run and judged; the agents' interface
     agents, bounds, workers, studyfile, best     who proposes; lower bounds; who evaluates; the plan and its file
-    loop, study, analysis, export, certificate   the loop of a search; what is made of a study
+    study, analysis, export, certificate         the loop of a search; what is made of a study
     bundle, agents.exact                         a study to run again elsewhere; the optimum with a proof
 """
 

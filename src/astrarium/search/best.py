@@ -36,10 +36,10 @@ class Ranked(Struct, frozen=True):
     cost_of: str
 
 
-def thinned(front: Sequence[Trial], most: int) -> Sequence[Trial]:
+def thinned(front: Sequence[Trial], most: int) -> list[Trial]:
     """At most `most` trials (2 or more) of a front, spread evenly over it, with both ends."""
     if len(front) <= most:
-        return front
+        return list(front)
     return [front[round(place * (len(front) - 1) / (most - 1))] for place in range(most)]
 
 

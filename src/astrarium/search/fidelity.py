@@ -13,7 +13,7 @@ import math
 import os
 import random
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -30,12 +30,13 @@ from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import Goal
 from astrarium.search.limits import NO_LIMITS, Limits
 from astrarium.search.space import Space
+from astrarium.search.starts import starts_of
 from astrarium.search.subject import SIMULATED, subject_of
 from astrarium.search.trial import Trial
 from astrarium.workload.jobs import Jobs
 
-__all__ = ["TRIALS", "Cheaper", "Correlation", "cheaper", "correlation", "drawn", "kept", "notes_of", "on_model",
-           "promoted", "stored"]
+__all__ = ["TRIALS", "Cheaper", "Correlation", "cheaper", "correlation", "drawn", "in_both", "kept", "notes_of",
+           "on_model", "promoted", "stored"]
 
 TRIALS = 100        # of the search in the cheaper model
 PROMOTED = 10       # its best designs, with which the dear search starts
@@ -196,6 +197,16 @@ def promoted(first: Cheaper, best: Sequence[Trial], problem: str) -> list[tuple[
     if not best:
         raise InputError("fidelity", f"{first.model} gave no design a value: {problem}", expected="another model")
     return [(trial, first.space.values(trial.point)) for trial in best[:PROMOTED]]
+
+
+def in_both(space: Space, best: Sequence[tuple[Trial, Mapping[str, Any]]], trials: Iterable[Trial]
+            ) -> tuple[tuple[float, float], ...]:
+    """The first objective of promoted designs in the cheaper model and, among `trials`, in the dear one."""
+    dear = {trial.point: trial.verdict.values[0] for trial in trials
+            if trial.verdict.values is not None and trial.verdict.feasible}
+    found = [(trial, starts_of(space, values).points[0]) for trial, values in best]
+    return tuple((trial.verdict.values[0], dear[point]) for trial, point in found
+                 if trial.verdict.values is not None and point in dear)
 
 
 def notes_of(first: Cheaper, found: Correlation, notes: Sequence[str] = ()) -> Iterator[str]:
