@@ -213,9 +213,8 @@ class _Loop:
         self.start = self.told = time.perf_counter()
         self.notes: list[str] = []
         self.problem, self.first = "", cast("Trial | None", None)
-        self.stopped, self.stored_stops, self.key = 0, 0, design_keys(plan)
+        self.stopped, self.stored_stops, self.beyond, self.key = 0, 0, 0, design_keys(plan)
         self.cap: float | None = None      # of this round; less is better
-        self.beyond = 0
 
     def run(self) -> Study:
         """Run rounds of ask, evaluate, store, tell. A round that the number of trials cuts short is not told: it goes

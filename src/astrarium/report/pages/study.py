@@ -117,10 +117,10 @@ def _why(report: StudyReport) -> Iterator[str]:
         yield section("Sobol indices", note(report.sobol_problem), half=True)
     if report.sensitivities:
         best = value_of(report.best[0][1])
-        rows = [(each.knob, each.value, f"{each.verdict.values[0] / best:.3f}" if each.verdict.values
+        moved = [(each.knob, each.value, f"{each.verdict.values[0] / best:.3f}" if each.verdict.values
                  else f"refused: {_cut(each.verdict.problem)}", ", ".join(each.moved)) for each in report.sensitivities]
         yield section("One knob at a time around the best design", table(
-            ["knob", "value", f"{report.goal.objectives[0].name}, times the best", "also moved"], rows, "<>><",
+            ["knob", "value", f"{report.goal.objectives[0].name}, times the best", "also moved"], moved, "<>><",
             "One knob at a time"))
 
 
