@@ -108,8 +108,8 @@ def _why(report: StudyReport) -> Iterator[str]:
     if report.model is None:
         yield section("Which knobs matter", note(report.model_problem), half=True)
     else:
-        rows = [(each.knob, f"{each.share:.3f}", f"{each.low:.3f} to {each.high:.3f}") for each in report.importances]
-        yield section("Importance of knobs", table(("knob", "importance", "95 %"), rows, "<>>", "Importances"),
+        shares = [(each.knob, f"{each.share:.3f}", f"{each.low:.3f} to {each.high:.3f}") for each in report.importances]
+        yield section("Importance of knobs", table(("knob", "importance", "95 %"), shares, "<>>", "Importances"),
                       *([] if most_important(report.importances) else [note(UNDECIDED)]),
                       note(f"R² of the model {report.model.r2:.3f}, relative error {report.model.relative_error:.1%}. "
                            "The trials are those that agents chose, not a uniform sample."), half=True)
