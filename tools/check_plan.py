@@ -139,7 +139,7 @@ class Machine:
         """The objective by simulation; infinite where the design is refused."""
         try:
             if self.figure is FIGURES["makespan"]:
-                return ar.simulate(design).makespan_ps / 1000
+                return ar.simulate(design).at_least_ps / 1000
             return float(self.figure.measure(design, ar.simulate(design, record=True)))
         except ar.InputError:
             return math.inf

@@ -173,7 +173,7 @@ class _Search(Struct, dict=True):
             result, _ = self.guard.step(lambda: simulate(design, kept=self.kept), 0.0)
         except (InputError, StallError, StoppedError) as error:
             return Trial(layout, bound, memory, problem=str(error).splitlines()[0], least=least), None
-        time, busy = float(result.makespan), busy_of(result) if self.objective.per_busy_ns > 0 else 0.0
+        time, busy = float(result.at_least), busy_of(result) if self.objective.per_busy_ns > 0 else 0.0
         return Trial(layout, bound, memory, time, "", self.objective.value(time, busy), least), result
 
 

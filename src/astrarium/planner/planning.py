@@ -309,10 +309,10 @@ def line_of(job: Job, machine: Machine, goal: Objective, layout: Layout, result:
     """The line of a layout, of which `result` is the recorded run; `workload`: where it is not the layout's; `goal`:
     what lines are ranked by."""
     workload = workload or workload_of(job, layout)
-    design, time = machine.design(workload), float(result.makespan)
+    design, time = machine.design(workload), float(result.at_least)
     return Line(layout, machine.device, time, memory_of(workload, Kept()), machine.capacity,
                 _figure("mfu", design, result), _figure("tokens_per_second_per_npu", design, result),
-                breakdown_of(result, machine, workload), design, job, room=machine.room,
+                breakdown_of(result, machine, workload), design, job, room=machine.room, makespan=float(result.makespan),
                 value=goal.value(time, busy_of(result) if goal.per_busy_ns else 0.0), figures=_money(design, result))
 
 
