@@ -36,7 +36,8 @@ SAFE = 1 - 1e-6     # lower bounds are floats, nodes are whole picoseconds
 class Shape(Struct, frozen=True, eq=False):
     """What layouts share whose blocks and parts are equal. `at`: block at which every part begins; `forward`,
     `backward`: ns of a unit of every part, `before` and `behind`: of the parts in front of it; `work`, `busy`, `sent`,
-    `wired`: ns of every stage and micro-batch; `saved`: bytes of a micro-batch [stages, chunks]; `highest`: see `Clocks`."""
+    `wired`: ns of every stage and micro-batch; `saved`: bytes of a micro-batch [stages, chunks]; `highest`: see
+    `Clocks`."""
 
     at: npt.NDArray[np.int64]
     forward: F64
@@ -57,7 +58,8 @@ def shape_of(costs: Costs, at: Sequence[int], stages: int) -> Shape:
     forward, backward, busy, sent, wired, saved = (steps(each[places]) for each in (
         costs.forward, costs.backward, costs.busy, costs.sent, costs.wired, costs.saved))
     return _shape(places, forward, backward, by_stage(busy, stages), by_stage(sent, stages),
-                  by_stage(wired, stages), saved.reshape(-1, stages).T, None if costs.clocks is None else costs.clocks.highest(places, stages))
+                  by_stage(wired, stages), saved.reshape(-1, stages).T,
+                  None if costs.clocks is None else costs.clocks.highest(places, stages))
 
 
 def _shape(at: npt.NDArray[np.int64], forward: F64, backward: F64, busy: F64, sent: F64, wired: F64,
@@ -185,7 +187,8 @@ def _shards(axes: Sequence[str], mesh: Mesh, zero_axes: Sequence[str]) -> tuple[
 
 class Replicas(Struct, frozen=True, eq=False):
     """Sums over the blocks in front of each, [blocks + 1]: ns to reduce their gradients, ns to gather their weights
-    under ZeRO, what both need of a port, bytes of their weights, gradients and optimizer states, elements that the optimizer steps."""
+    under ZeRO, what both need of a port, bytes of their weights, gradients and optimizer states, elements that the
+    optimizer steps."""
 
     reduce: F64
     gather: F64

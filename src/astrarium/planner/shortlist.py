@@ -23,17 +23,15 @@ __all__ = ["SMALL", "Change", "Line", "NoGain", "Shortlist", "reason"]
 SMALL = 0.0005      # of a step: smaller differences are not named
 WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp communication",
          "ep": "exposed ep communication", "cp": "exposed cp communication", "dp": "exposed dp communication",
-         "pp": "exposed pp communication", "bubble": "bubble",
-         "ports": "collectives that share ports"}
+         "pp": "exposed pp communication", "ports": "collectives that share ports", "bubble": "bubble"}
 
 
 class Line(Struct, frozen=True, dict=True):
     """One layout. `time` ns of a step; `memory` of `capacity` bytes of the fullest NPU, of which a layout may need
     `room`; `mfu` 0 to 1; `tokens` per
-    second and NPU; `lost`: what makes it slower than the best one. `makespan`: ns of the
-    run, of which `time` is more where `limited`. `tie`: whether one of the two is within the interval
+    second and NPU; `lost`: what makes it slower than the best one. `tie`: whether one of the two is within the interval
     of the other (None: it is the best one, or one of them is unvalidated). `value`: the objective's; `figures`: those
-    of cost, where prices are known."""
+    of cost, where prices are known. `makespan`: ns of the run; `time` is more where `limited`."""
 
     layout: Layout
     device: str
@@ -86,9 +84,8 @@ class Line(Struct, frozen=True, dict=True):
         interval = {"low_ns": low, "high_ns": high, "share": self.within.share, "rows": self.within.rows,
                     "validated": self.within.validated, "extrapolated": list(self.within.extrapolated)}
         return {"device": self.device, "npus": self.npus, "layout": self.layout.plain, "step_ns": self.time,
-                "makespan_ns": self.makespan,
-                "memory_bytes": self.memory, "capacity_bytes": self.capacity, "room_bytes": self.room, "mfu": self.mfu,
-                "tokens_per_second_per_npu": self.tokens,
+                "makespan_ns": self.makespan, "memory_bytes": self.memory, "capacity_bytes": self.capacity,
+                "room_bytes": self.room, "mfu": self.mfu, "tokens_per_second_per_npu": self.tokens,
                 "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie, "interval": interval,
                 "value": self.value, "figures": dict(self.figures)}
 

@@ -1,5 +1,5 @@
-"""How long ranks need their ports: collectives whose time is given (`collective.model`) do not meet each other in a run,
-so the time in which they could pass one port is a lower bound of its own."""
+"""How long ranks need their ports. Collectives whose time is given (`collective.model`) do not meet each other in a
+run, so the time in which they could pass one port is a lower bound of its own."""
 
 from __future__ import annotations
 

@@ -230,6 +230,11 @@ class Result(Struct, frozen=True, eq=False, dict=True):
         finishes last."""
         found: dict[str, Any] = {"makespan_ns": self.makespan_ps / 1000, "ranks": len(self.outcome.row),
                                  "last_rank": self.first_rank + self.last_rank}
+        if self.ports.most:
+            row, dim = self.ports.where
+            found["at_least_ns"] = self.at_least_ps / 1000
+            found["port"] = {"rank": self.first_rank + int(self.first_ranks[row]), "dim": dim,
+                             "needed_ns": self.ports.most / 1000}
         if self.recorded:
             row, ranks = int(self.outcome.row[self.last_rank]), self.ranks
             for name in ("compute", "exposed_comm", "exposed_memory", "exposed_host", "bubble"):

@@ -43,7 +43,7 @@ def run(request: Run, context: Context) -> Answer:
     tables = summary_tables(result, _titled(name, request), figure_table(found, about, within),
                             interval_table(within, result))
     numbers = [*of_result(result), *of_figures(found)]
-    if within is not None and (around := within.around(float(result.makespan))) is not None:
+    if within is not None and (around := within.around(float(result.at_least))) is not None:
         numbers += [Number(f"makespan_{end}", f"makespan, {end} end of the {100 * within.share:.0f} % interval", value,
                            "ns", "") for end, value in zip(("low", "high"), around)]
     files = (context.save(design, request.save),) if request.save else ()
@@ -56,12 +56,14 @@ def simulated(design: Any, context: Context) -> tuple[Any, list[str]]:
     from astrarium.report.notes.design import design_notes
     from astrarium.report.notes.imports import import_notes
     from astrarium.report.notes.kernels import kernel_notes
+    from astrarium.report.notes.ports import port_notes
     from astrarium.simulate import simulate
 
     notes = list(import_notes(design))
     context.tell(Progress(0, None, "simulating"))
     result = simulate(design, kept=context.kept, note=notes.append)
-    return result, [*notes, *design_notes(design), *kernel_notes(design, result)]
+    return result, [*notes, *design_notes(design), *kernel_notes(design, result),
+                    *port_notes(design, result)]
 
 
 def _titled(name: str, request: Run) -> str:

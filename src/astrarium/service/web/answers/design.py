@@ -100,7 +100,7 @@ def _what(design: Design) -> str:
 def tiles(changed: Changed, result: Result, before: Result | None) -> str:
     """The figures that people look at first."""
     within = interval_of(changed.design)
-    around = "" if within is None or not within.known else span(within, "makespan", float(result.makespan))
+    around = "" if within is None or not within.known else span(within, "makespan", float(result.at_least))
     training = isinstance(changed.design.workload, Transformer)
     old = None if before is None else float(before.makespan)
     found = [_tile("step time" if training else "makespan", format_time(float(result.makespan)),
