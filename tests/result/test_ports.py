@@ -19,6 +19,9 @@ from astrarium.collective.port_time import port_ns
 from astrarium.collective.timers import Way
 from astrarium.cost import FIGURES, figures
 from astrarium.lower.kept import Kept
+from astrarium.planner.explore import Trial
+from astrarium.planner.layout import Layout
+from astrarium.planner.lower_bound import LowerBound
 from astrarium.report.notes.ports import port_notes
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 from astrarium.vocab import CommOp
@@ -152,3 +155,12 @@ def test_a_plan_ranks_by_what_ports_need_and_marks_it() -> None:
         assert line.time == float(ar.simulate(line.design).at_least)
     assert ">= " in str(found)
     assert "--collectives simulated shares ports" in str(found)
+
+
+def test_layouts_that_move_the_same_bytes_are_in_the_order_of_their_runs() -> None:
+    bound = LowerBound(1e9, 0.0)
+    same = 1.2248014285e9
+    slow, fast = (Trial(Layout(dp=8, ep=ep), bound, 0.0, value, value=value, makespan=makespan)
+                  for ep, value, makespan in ((2, same, 1.1e9), (4, same + 0.0004, 1.0e9)))
+    larger = Trial(Layout(dp=8), bound, 0.0, same + 100, value=same + 100, makespan=0.9e9)
+    assert sorted([larger, slow, fast], key=lambda each: each.order) == [fast, slow, larger]

@@ -202,7 +202,7 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
                                     below=_below(explored, machines, machine.device, top),
                                     effort=math.inf if exact else EFFORT))
     _refuse_nothing(explored, machines)
-    order = sorted((trial for each in explored for trial in each.found), key=lambda trial: trial.value)
+    order = sorted((trial for each in explored for trial in each.found), key=lambda trial: trial.order[:2])
     every = [trial.line for trial in order if trial.line is not None]
     lines = every[:top]
     rules = dict.fromkeys(each for space in spaces for each in space.rulings)
