@@ -139,7 +139,7 @@ class Machine:
         """The objective by simulation; infinite where the design is refused."""
         try:
             if self.figure is FIGURES["makespan"]:
-                return ar.simulate(design).makespan_ps / 1000
+                return ar.simulate(design).at_least_ps / 1000
             return float(self.figure.measure(design, ar.simulate(design, record=True)))
         except ar.InputError:
             return math.inf
@@ -209,7 +209,7 @@ def checked(certificate: dict[str, Any], simulate: int, samples: int) -> tuple[f
     if claimed > best:
         raise Wrong(f"the bound {claimed!r} is above the best value {best!r}")
     values = [row[-1] for row in rows if row[-1] is not None]
-    if certificate["best"] not in rows or best != min(values):
+    if certificate["best"] not in rows or best * SAFE > min(values):      # equal to rounding
         raise Wrong("the best layout is not the best of those that were looked at")
     again(machines, certificate["best"], parts)
     for row in rows if samples < 0 else random.Random(0).sample(rows, min(len(rows), samples)):

@@ -65,6 +65,7 @@ SERVING = ("plan", "llama3-8b", "--for", "serving", "--device", "H100", "--promp
 CHEAP: Sequence[tuple[str, ...]] = (
     ("run", QUICK, "--nodes"), ("run", "train.yaml"), ("run", "infer.yaml"), ("run", "jobs.yaml"),
     ("run", "train.yaml", "infer.yaml"),
+    ("run", "train.yaml", "--set", "network.dims[0].fabric=dgx_h100_nvswitch", "--set", "collective.model=measured"),
     ("run", "packets.yaml"), ("serve", CHAT), ("explain", QUICK, "--set", "collective.chunks=4"),
     ("search", "examples/search/network.yaml", "--count"),
     ("search", "examples/search/network.yaml", "--trials", "4", "--study", "a.study"), ("report", "a.study"),

@@ -30,7 +30,8 @@ class Costs(Struct, frozen=True, eq=False):
 
     `forward`, `backward`: ns of the longest chain of a block's nodes from its entry to its exit, collectives at their
     lower bounds; `busy`: ns of all its compute nodes; `sent`: ns of its messages along an
-    axis, on the rank whose ports are slowest; `saved`: bytes from its forward to its backward pass. `elements`
+    axis, on the rank whose ports are slowest; `wired`: ns for which its collectives of given time need a port of the
+    outermost dim; `saved`: bytes from its forward to its backward pass. `elements`
     [blocks]: parameters by the axes over which their gradients are summed. `clocks`: where clocks follow from what
     ranks run; times are those at the clock of the whole model then.
     """
@@ -40,6 +41,7 @@ class Costs(Struct, frozen=True, eq=False):
     backward: F64
     busy: F64
     sent: F64
+    wired: F64
     saved: F64
     elements: Mapping[Axes, F64]
     sizes: Sizes
@@ -64,7 +66,7 @@ def costs_of(recipe: Recipe, compute: Compute, memory: Memory, wires: Wires) -> 
     nodes = Nodes(mesh, [*(step for piece in pieces for step in piece.steps), *probe])
     clocks = clocks_of(recipe, compute, memory, nodes, ends[1::2].tolist())
     places = iter(np.split(nodes.durations(compute, memory, 1.0 if clocks is None else 1 / clocks.slower), ends))
-    chains, busy, sent = np.zeros((2, len(kinds))), np.zeros(len(kinds)), np.zeros(len(kinds))
+    chains, busy, (sent, wired) = np.zeros((2, len(kinds))), np.zeros(len(kinds)), np.zeros((2, len(kinds)))
     for number, kind in enumerate(kinds):
         for way, piece in enumerate((kind.forward, kind.backward)):
             ns = next(places)
@@ -72,10 +74,12 @@ def costs_of(recipe: Recipe, compute: Compute, memory: Memory, wires: Wires) -> 
             chains[way, number] = longest_chain(piece, mesh, partial(_took, wires, mesh, ns))
             sent[number] += sum(wires.passed(step.bytes, step.axes, step.shift, mesh) for step in piece.steps
                                 if step.kind == NodeKind.COMM_SEND)
+            wired[number] += sum(wires.port(step.op, step.bytes, step.axes, mesh) for step in piece.steps
+                                 if step.op is not None)
     inner = [place for place, block in enumerate(order) if block in recipe.inner] or [0]
     return Costs(
         len(order), _sums(chains[0], order), _sums(chains[1], order), _sums(busy, order), _sums(sent, order),
-        _sums([kind.saved for kind in kinds], order), _elements(kinds, order), recipe.sizes,
+        _sums(wired, order), _sums([kind.saved for kind in kinds], order), _elements(kinds, order), recipe.sizes,
         recipe.zero_axes, first=inner[0], last=len(order) - 1 - inner[-1], clocks=clocks)
 
 

@@ -10,7 +10,8 @@ steps its optimizer, behind the norm of all gradients, and gathers weights (O):
     lower bound = max over s of (H + W + max(T, R - last unit)) + max over s of O
 
 Where clocks follow from what ranks run, units take the time at the highest clock that their stage can have (`clocks`).
-Under ZeRO 2 and 3, which communicate for every unit, all bytes over the ports are another lower bound.
+Under ZeRO 2 and 3, which communicate for every unit, all bytes over the ports are another lower bound; so is, wherever
+collectives have a given time and do not meet in a run, all that they need of a port (`Wires.port`).
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ SAFE = 1 - 1e-6     # lower bounds are floats, nodes are whole picoseconds
 
 class Shape(Struct, frozen=True, eq=False):
     """What layouts share whose blocks and parts are equal. `at`: block at which every part begins; `forward`,
-    `backward`: ns of a unit of every part, `before` and `behind`: of the parts in front of it; `work`, `busy`, `sent`:
-    ns of every stage and micro-batch; `saved`: bytes of a micro-batch [stages, chunks]; `highest`: see `Clocks`."""
+    `backward`: ns of a unit of every part, `before` and `behind`: of the parts in front of it; `work`, `busy`, `sent`,
+    `wired`: ns of every stage and micro-batch; `saved`: bytes of a micro-batch [stages, chunks]; `highest`: see
+    `Clocks`."""
 
     at: npt.NDArray[np.int64]
     forward: F64
@@ -45,6 +47,7 @@ class Shape(Struct, frozen=True, eq=False):
     work: F64
     busy: F64
     sent: F64
+    wired: F64
     saved: F64
     highest: tuple[F64, F64] | None = None
 
@@ -52,16 +55,17 @@ class Shape(Struct, frozen=True, eq=False):
 def shape_of(costs: Costs, at: Sequence[int], stages: int) -> Shape:
     """The shape of parts that begin at these blocks (and the number of blocks), on `stages` stages in turn."""
     places = np.asarray(at)
-    forward, backward, busy, sent, saved = (steps(each[places]) for each in (
-        costs.forward, costs.backward, costs.busy, costs.sent, costs.saved))
+    forward, backward, busy, sent, wired, saved = (steps(each[places]) for each in (
+        costs.forward, costs.backward, costs.busy, costs.sent, costs.wired, costs.saved))
     return _shape(places, forward, backward, by_stage(busy, stages), by_stage(sent, stages),
-                  saved.reshape(-1, stages).T, None if costs.clocks is None else costs.clocks.highest(places, stages))
+                  by_stage(wired, stages), saved.reshape(-1, stages).T,
+                  None if costs.clocks is None else costs.clocks.highest(places, stages))
 
 
-def _shape(at: npt.NDArray[np.int64], forward: F64, backward: F64, busy: F64, sent: F64, saved: F64,
-           highest: tuple[F64, F64] | None) -> Shape:
+def _shape(at: npt.NDArray[np.int64], forward: F64, backward: F64, busy: F64, sent: F64, wired: F64,
+           saved: F64, highest: tuple[F64, F64] | None) -> Shape:
     return Shape(at, forward, backward, np.cumsum(forward) - forward, np.cumsum(backward) - backward,
-                 np.maximum(by_stage(forward + backward, len(busy)), busy), busy, sent, saved, highest)
+                 np.maximum(by_stage(forward + backward, len(busy)), busy), busy, sent, wired, saved, highest)
 
 
 def _clocked(shape: Shape, costs: Costs, replicas: Replicas, batches: int) -> Shape:
@@ -73,8 +77,8 @@ def _clocked(shape: Shape, costs: Costs, replicas: Replicas, batches: int) -> Sh
     own = by_stage(steps(replicas.own[shape.at]), stages) + (replicas.own[1] if stages > 1 else 0.0)
     scale = costs.clocks.scale(*shape.highest, own, batches)
     parts = np.tile(scale, len(shape.forward) // stages)
-    return _shape(shape.at, shape.forward * parts, shape.backward * parts, shape.busy * scale, shape.sent, shape.saved,
-                  shape.highest)
+    return _shape(shape.at, shape.forward * parts, shape.backward * parts, shape.busy * scale, shape.sent,
+                  shape.wired, shape.saved, shape.highest)
 
 
 def _gathering(shape: Shape, costs: Costs, gather: F64) -> Shape:
@@ -82,7 +86,7 @@ def _gathering(shape: Shape, costs: Costs, gather: F64) -> Shape:
     at, again = shape.at, steps(_of_blocks(gather, costs.first, costs.blocks))     # an embedding's are not needed
     forward = _parts(steps(costs.forward), steps(gather), at)
     backward = _parts(steps(costs.backward)[::-1], again[::-1], costs.blocks - at[::-1])[::-1]
-    return _shape(at, forward, backward, shape.busy, shape.sent, shape.saved, shape.highest)
+    return _shape(at, forward, backward, shape.busy, shape.sent, shape.wired, shape.saved, shape.highest)
 
 
 class Pipeline(Struct, frozen=True):
@@ -116,12 +120,25 @@ def least_times(pipeline: Pipeline, costs: Costs, shape: Shape, replicas: Replic
     behind = np.zeros(len(reduce)) if pipeline.split else shape.behind
     ends = shape.before[:stages] + shape.work * batches + np.maximum(behind, late)[:stages]
     time, moved = float(ends.max()), float(shape.sent.max()) * batches
+    moved = max(moved, _ports(pipeline, costs, shape, replicas))
     if pipeline.zero in (1, 2):
         time += float(by_stage(steps(gather[at]), stages).max())
     if pipeline.zero > 1:
         reduced = reduce * (1 if pipeline.whole else batches)
         moved = max(moved, float(by_stage(_both(wires, reduced, (gathered + again) * batches), stages).max()))
     return max(time, moved) * SAFE, float(shape.busy.mean()) * batches * SAFE
+
+
+def _ports(pipeline: Pipeline, costs: Costs, shape: Shape, replicas: Replicas) -> float:
+    """ns for which the collectives of given time of some stage need a port."""
+    batches, zero = pipeline.batches, pipeline.zero
+    reduced = steps(replicas.reduce_port[shape.at]) * (batches if zero > 1 and not pipeline.whole else 1)
+    gather, gathered = replicas.gather_port, steps(replicas.gather_port[shape.at])
+    if zero == 3:
+        again = _of_blocks(gather, costs.first, costs.blocks)
+        first = _of_blocks(gather, costs.first, costs.blocks - costs.last) if pipeline.together else gather
+        gathered = steps((first + again)[shape.at]) * batches
+    return float((by_stage(reduced + gathered, pipeline.stages) + shape.wired * batches).max())
 
 
 def _both(wires: Wires, reduce: F64, gather: F64) -> F64:
@@ -170,17 +187,20 @@ def _shards(axes: Sequence[str], mesh: Mesh, zero_axes: Sequence[str]) -> tuple[
 
 class Replicas(Struct, frozen=True, eq=False):
     """Sums over the blocks in front of each, [blocks + 1]: ns to reduce their gradients, ns to gather their weights
-    under ZeRO, bytes of their weights, gradients and optimizer states, elements that the optimizer steps."""
+    under ZeRO, what both need of a port, bytes of their weights, gradients and optimizer states, elements that the
+    optimizer steps."""
 
     reduce: F64
     gather: F64
+    reduce_port: F64
+    gather_port: F64
     held: F64
     own: F64
 
 
 def replicas_of(costs: Costs, mesh: Mesh, zero: int, wires: Wires) -> Replicas:
     """Replicas of ranks on a mesh, under a ZeRO stage (Rajbhandari et al., arXiv 1910.02054)."""
-    reduce, gather, held, own = np.zeros((4, costs.blocks))
+    reduce, gather, reduce_port, gather_port, held, own = np.zeros((6, costs.blocks))
     sizes = costs.sizes
     for axes, count in costs.elements.items():
         shard, ranks = _shards(axes, mesh, costs.zero_axes)
@@ -190,7 +210,10 @@ def replicas_of(costs: Costs, mesh: Mesh, zero: int, wires: Wires) -> Replicas:
                          + sizes.gradients / (ranks if zero >= 2 else 1) + sizes.states / (ranks if zero >= 1 else 1))
         if real and zero and shard:
             reduce += wires.rate(CommOp.REDUCE_SCATTER, shard, mesh) * sizes.sent * count
+            reduce_port += wires.port_rate(CommOp.REDUCE_SCATTER, shard, mesh) * sizes.sent * count
+            gather_port += wires.port_rate(CommOp.ALL_GATHER, shard, mesh) * sizes.weights * count / ranks
             gather += wires.rate(CommOp.ALL_GATHER, shard, mesh) * sizes.weights * count / ranks
         elif real:
             reduce += wires.rate(CommOp.ALL_REDUCE, real, mesh) * sizes.sent * count
-    return Replicas(_sums(reduce), _sums(gather), _sums(held), _sums(own))
+            reduce_port += wires.port_rate(CommOp.ALL_REDUCE, real, mesh) * sizes.sent * count
+    return Replicas(*(_sums(each) for each in (reduce, gather, reduce_port, gather_port, held, own)))

@@ -3,7 +3,8 @@
 Of a group, take the blocks of its members inside the first d dims. Over the dims from d on, some member sends at least
 `collective.estimate.least_sent`, at no more than an NPU's bandwidth in those dims; the largest of these times over d is
 the lower bound: latencies and algorithms only add to it. Where a timer says what a collective takes
-(`collective.model`), that is its lower bound.
+(`collective.model`), that is its lower bound; such collectives do not meet in a run, and what all of them need of one
+port (`collective.port_time`) is a lower bound of `Result.at_least`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from astrarium.arrays import I64
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.config import Collective
 from astrarium.collective.estimate import least_sent
+from astrarium.collective.port_time import port_ns
 from astrarium.collective.timers import Way, timer_of
 from astrarium.errors import InputError
 from astrarium.network.config import Network, Switch
@@ -34,6 +36,7 @@ class Wires(Struct, frozen=True, eq=False):
     collective: Collective = Collective()
     _rates: dict[tuple[object, ...], dict[CommOp, float]] = field(default_factory=dict)
     _times: dict[tuple[object, ...], float] = field(default_factory=dict)
+    _ports: dict[tuple[object, ...], float] = field(default_factory=dict)
     _slowest: dict[tuple[object, ...], float] = field(default_factory=dict)
 
     def bound(self, op: CommOp, size: float, axes: tuple[str, ...], mesh: Mesh) -> float:
@@ -54,6 +57,24 @@ class Wires(Struct, frozen=True, eq=False):
     def rate(self, op: CommOp, axes: tuple[str, ...], mesh: Mesh) -> float:
         """ns per byte at least, however many bytes there are and in however many collectives."""
         return self.bound(op, LARGE, axes, mesh) / LARGE
+
+    def port(self, op: CommOp, size: float, axes: tuple[str, ...], mesh: Mesh) -> float:
+        """ns at least for which a collective of given time needs each member's port of the network's outermost dim."""
+        group = mesh.real(axes) if op in OPS and self.collective.model != "simulated" else ()
+        if not group:
+            return 0.0
+        key = (op, group, mesh.axes, mesh.sizes)
+        if key not in self._ports:
+            ways = self._ways(mesh.groups(group)[0].astype(np.int64))
+            outermost = len(self.network.flat) - 1
+            reach = bool(ways) and ways[-1].path == _path(outermost)
+            self._ports[key] = port_ns(self.collective, op, 1.0, ways) if reach else 0.0
+        needed = self._ports[key] * payload(op, 1, mesh.size(group)) * size
+        return min(needed, self.bound(op, size, axes, mesh)) if needed else 0.0
+
+    def port_rate(self, op: CommOp, axes: tuple[str, ...], mesh: Mesh) -> float:
+        """The same per byte, however many bytes there are and in however many collectives."""
+        return self.port(op, LARGE, axes, mesh) / LARGE
 
     @property
     def shared(self) -> bool:
@@ -79,7 +100,7 @@ class Wires(Struct, frozen=True, eq=False):
             inside *= dim.npus
             behind = len(np.unique(members // inside))
             if behind < before:
-                found.append(Way(before // behind, float(dim.npu_bandwidth), dim.fabric, f"network.dims[{number}]"))
+                found.append(Way(before // behind, float(dim.npu_bandwidth), dim.fabric, _path(number)))
             before = behind
         return found
 
@@ -113,3 +134,7 @@ class Wires(Struct, frozen=True, eq=False):
                     found[op] = max(found[op], least_sent(op, fewest, n / fewest, adds) / rate)
             inside *= dims[first].npus
         return found
+
+
+def _path(number: int) -> str:
+    return f"network.dims[{number}]"

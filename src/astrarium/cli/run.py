@@ -14,6 +14,7 @@ from astrarium.cli.imports import say_imports
 from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.report.notes.design import design_notes
 from astrarium.report.notes.kernels import kernel_notes
+from astrarium.report.notes.ports import port_notes
 
 if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
@@ -94,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
     for ranks, found in clocks.items():
         note(f"compute.clock: {1000 * found['clock_ghz']:,.0f} MHz ({found['share']:.2f} of the highest) on {ranks}, "
              f"whose kernels draw {found['watts']} W")
-    for line in (*design_notes(design), *kernel_notes(design, result)):
+    for line in (*design_notes(design), *kernel_notes(design, result), *port_notes(design, result)):
         note(line)
     if options.verbose:
         for attempt in result.outcome.how:
@@ -194,7 +195,7 @@ def _figures(design: Design, result: Result, options: argparse.Namespace,
         note(f"money and energy: {'; '.join(prices)}")
     return {"figures": found, **({"training": about} if about else {}),
             **({"prices": {"assumed": prices}} if prices else {}),
-            **({"interval": plain_interval(within, float(result.makespan))} if within else {})}
+            **({"interval": plain_interval(within, float(result.at_least))} if within else {})}
 
 
 def _print(design: Design, result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],

@@ -91,7 +91,7 @@ def npu_energy(design: Design, result: Result) -> tuple[float, float]:
     for ranks, found in clocks_of(design, result.traces):
         drawn[ranks] = found.watts
     counts = np.bincount(kinds, minlength=len(types))
-    total = float((counts * idle).sum()) * outcome.makespan / 1000
+    total = float((counts * idle).sum()) * result.at_least_ps / 1000
     return float((busy * drawn).sum()) / 1e9, (total - float((busy * idle[kind]).sum())) / 1e9
 
 

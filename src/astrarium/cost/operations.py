@@ -87,7 +87,7 @@ def operation_energy(design: Design, result: Result) -> Operations:
     cost = design.cost
     network = tuple([float(size) * float(dim.energy or 0) / 1e9
                      for size, dim in zip(_hop_bytes(design, result), design.network.flat, strict=True)])
-    return Operations(idle * result.makespan_ps / 1e12, flops * (cost.flop_energy or 0.0) / 1e9,
+    return Operations(idle * result.at_least_ps / 1e12, flops * (cost.flop_energy or 0.0) / 1e9,
                       moved * (_memory_energy(design) or 0.0) / 1e9, network)
 
 

@@ -117,7 +117,7 @@ def site_energy(design: Design, result: Result) -> float:
     """Joules of the site during a recorded run."""
     power = site_power(design)
     compute, idle = npu_energy(design, result)
-    return power.pue * (compute + idle + power.rest * result.makespan_ps / 1e12)
+    return power.pue * (compute + idle + power.rest * result.at_least_ps / 1e12)
 
 
 def watts(value: float) -> str:
@@ -127,7 +127,7 @@ def watts(value: float) -> str:
 
 def mean_power(design: Design, result: Result) -> float:
     """W of the site during a recorded run, in the mean."""
-    return site_energy(design, result) / max(result.makespan_ps, 1) * 1e12
+    return site_energy(design, result) / max(result.at_least_ps, 1) * 1e12
 
 
 POWER_PEAK = Figure(of_design=lambda design: site_power(design).peak, over_cases="largest", check=check_site,

@@ -33,7 +33,7 @@ def _least(design: Design, kept: Kept) -> float:
     return least_time(design, kept)
 
 
-MAKESPAN = Figure(lambda result: result.makespan_ps / 1000, least=0.001, at_least=_least, shown=format_time, of_time=1)
+MAKESPAN = Figure(lambda result: result.at_least_ps / 1000, least=0.001, at_least=_least, shown=format_time, of_time=1)
 EXPOSED_COMM = Figure(lambda result: float(result.exposed_comm), record=True)
 COMPUTE_TIME = Figure(lambda result: float(result.compute), record=True)
 TTFT = Figure(_phase("prefill"), record=True)

@@ -40,8 +40,8 @@ def tokens_of(figure: str, design: Design) -> float:
 
 
 def ns_of(result: Result) -> float:
-    """ns of a run; at least a ps, so that it may divide."""
-    return max(result.makespan_ps, 1) / 1000
+    """ns of a run (`Result.at_least`), and a ps, so that it may divide."""
+    return max(result.at_least_ps, 1) / 1000
 
 
 def seconds_of(result: Result) -> float:

@@ -169,6 +169,7 @@ class CollectivePlan(Struct, frozen=True):
     equally many phases. Empty: a list per phase number, with the chunks in order. Lists that some run one after the
     other has obeyed cannot make ranks wait for each other. `how`: composition, algorithms and chunks in words, for the
     result. `lasts` above 0 (ps; without chunks): no messages; all members end this long after the last one has arrived.
+    `wires`: of such a collective (dim, ps for which it needs each member's port there at least); engines do not look.
     """
 
     op: int
@@ -179,6 +180,7 @@ class CollectivePlan(Struct, frozen=True):
     lasts: int = 0
     turns: tuple[I32, ...] = ()
     how: str = ""
+    wires: tuple[tuple[int, int], ...] = ()
 
 
 class Attached(Struct, frozen=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, prod
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -14,6 +14,7 @@ from astrarium.collective import timers
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.config import Collective
 from astrarium.collective.groups import FLAT, SubDim
+from astrarium.collective.port_time import port_ns
 from astrarium.collective.timers import Timer, Way
 from astrarium.compute.checked import to_ps
 from astrarium.design import Design
@@ -38,11 +39,12 @@ def timer_of(design: Design) -> Timed | None:
         return None
 
     def plan(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> CollectivePlan:
-        ways, said = _ways(design, shape, npus), collective_of(design, npus)
-        time = _time(name, timers.timer_of(said), op, payload(op, size, npus.size), ways)
-        fabrics = timers.named(ways, op, said)
-        return CollectivePlan(int(op), size, (), lasts=max(1, int(to_ps([time])[0])),
-                              how=f"{name}: {fabrics}" if fabrics else name)
+        ranks, said = _ranks(design, shape, npus), collective_of(design, npus)
+        ways, whole = _ways(design, ranks), payload(op, size, npus.size)
+        lasts = max(1, int(to_ps([_time(name, timers.timer_of(said), op, whole, ways)])[0]))
+        fabrics, wire = timers.named(ways, op, said), ceil(port_ns(said, op, whole, ways) * 1000)
+        return CollectivePlan(int(op), size, (), lasts=lasts, how=f"{name}: {fabrics}" if fabrics else name,
+                              wires=((max(ranks), min(wire, lasts)),) if wire else ())
 
     return plan
 
@@ -76,7 +78,8 @@ def times_of(design: Design, op: CommOp, sizes: npt.NDArray[np.int64], npus: npt
         raise UnsupportedError("collective.model", "simulated: messages say how long a collective takes",
                                expected="measured")
     whole = np.asarray(sizes * payload(op, 1, npus.size), np.float64)
-    found = timers.times(collective_of(design, npus), op, whole, _ways(design, (SubDim(FLAT, npus.size, 1),), npus))
+    ranks = _ranks(design, (SubDim(FLAT, npus.size, 1),), npus)
+    found = timers.times(collective_of(design, npus), op, whole, _ways(design, ranks))
     return np.maximum(1, to_ps(found))
 
 
@@ -100,14 +103,18 @@ def _along(npus: npt.NDArray[np.int32], sizes: Sequence[int]) -> dict[int, int]:
     return found
 
 
-def _ways(design: Design, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> tuple[Way, ...]:
-    """The dims along which a group lies, innermost first."""
-    dims = design.network.flat
+def _ranks(design: Design, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> dict[int, int]:
+    """The dims along which a group lies, and how many of its members along each."""
     ranks = {part.dim: part.n for part in shape}
     if FLAT in ranks:       # members in another order than the dims', or unevenly on them
-        ranks = _along(npus, [dim.npus for dim in dims])
+        ranks = _along(npus, [dim.npus for dim in design.network.flat])
         if prod(ranks.values()) != npus.size:
             raise UnsupportedError("collective.model", f"{design.collective.model}: a group of {npus.size} NPUs (the "
                                    f"first is {int(npus[0])}) that lies unevenly on the dims", expected="simulated")
+    return {number: count for number, count in ranks.items() if count > 1}
+
+
+def _ways(design: Design, ranks: Mapping[int, int]) -> tuple[Way, ...]:
+    """These dims, innermost first."""
     return tuple(Way(ranks[number], float(dim.npu_bandwidth), dim.fabric, f"network.dims[{number}]")
-                 for number, dim in enumerate(dims) if ranks.get(number, 1) > 1)
+                 for number, dim in enumerate(design.network.flat) if number in ranks)

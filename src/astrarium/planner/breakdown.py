@@ -27,10 +27,11 @@ from astrarium.workload.transformer import Transformer
 __all__ = ["PARTS", "Breakdown", "breakdown_of"]
 
 AXES = ("tp", "ep", "cp", "dp", "pp")
-PARTS = ("compute", "recompute", *AXES, "bubble")
+PARTS = ("compute", "recompute", *AXES, "ports", "bubble")
 """What a step consists of. An axis: its communication while nothing computes, and none of an axis before it runs; a
 collective counts from the moment when its last member is there, a message from its send. pp: messages between stages,
-and collectives of several stages. bubble: the rest."""
+and collectives of several stages. ports: how much longer than the run some port is needed (`Result.at_least`). bubble:
+the rest."""
 
 
 class Breakdown(Struct, frozen=True):
@@ -70,6 +71,7 @@ def breakdown_of(result: Result, machine: Machine, workload: Transformer) -> Bre
                  for name, before, after in zip(AXES, covered, covered[1:])}
         compute = float(covered[0][row]) / 1000
         found.append({"compute": compute - again[number], "recompute": again[number], **times,
+                      "ports": float(result.at_least - result.makespan),
                       "bubble": (outcome.makespan - float(covered[-1][row])) / 1000})
     return Breakdown(tuple(found))
 

@@ -54,7 +54,7 @@ class Candidate(Struct, frozen=True):
 class Trial(Struct, frozen=True):
     """A layout that was looked at: bytes of the fullest rank, ns of a step, and the objective (NaN: it does not fit, or
     `problem` says why); `least`: lower bound of the objective. `line`: the figures of one
-    of the best."""
+    of the best; `makespan`: ns of the run."""
 
     layout: Layout
     bound: LowerBound
@@ -64,11 +64,12 @@ class Trial(Struct, frozen=True):
     value: float = math.nan
     least: float = 0.0
     line: Line | None = None
+    makespan: float = math.nan
 
     @property
-    def order(self) -> tuple[float, Layout]:
-        """Best first."""
-        return self.value, self.layout
+    def order(self) -> tuple[float, float, Layout]:
+        """Best first. Layouts that move the same bytes through a port (to rounding) are in the order of their runs."""
+        return float(f"{self.value:.9g}"), self.makespan, self.layout
 
 
 class Progress(Struct, frozen=True):
@@ -173,8 +174,9 @@ class _Search(Struct, dict=True):
             result, _ = self.guard.step(lambda: simulate(design, kept=self.kept), 0.0)
         except (InputError, StallError, StoppedError) as error:
             return Trial(layout, bound, memory, problem=str(error).splitlines()[0], least=least), None
-        time, busy = float(result.makespan), busy_of(result) if self.objective.per_busy_ns > 0 else 0.0
-        return Trial(layout, bound, memory, time, "", self.objective.value(time, busy), least), result
+        time, busy = float(result.at_least), busy_of(result) if self.objective.per_busy_ns > 0 else 0.0
+        return Trial(layout, bound, memory, time, "", self.objective.value(time, busy), least,
+                     makespan=float(result.makespan)), result
 
 
 def busy_of(result: Result) -> float:

@@ -203,7 +203,7 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
                                     below=_below(explored, machines, machine.device, top),
                                     effort=math.inf if exact else EFFORT))
     _refuse_nothing(explored, machines)
-    order = sorted((trial for each in explored for trial in each.found), key=lambda trial: trial.value)
+    order = sorted((trial for each in explored for trial in each.found), key=lambda trial: trial.order[:2])
     every = [trial.line for trial in order if trial.line is not None]
     lines = every[:top]
     rules = dict.fromkeys(each for space in spaces for each in space.rulings)
@@ -314,11 +314,12 @@ def line_of(job: Job, machine: Machine, goal: Objective, layout: Layout, result:
     """The line of a layout, of which `result` is the recorded run; `workload`: where it is not the layout's; `goal`:
     what lines are ranked by."""
     workload = workload or workload_of(job, layout)
-    design, time = machine.design(workload), float(result.makespan)
+    design, time = machine.design(workload), float(result.at_least)
     return Line(layout, machine.device, time, memory_of(workload, Kept()), machine.capacity,
                 _figure("mfu", design, result), _figure("tokens_per_second_per_npu", design, result),
                 breakdown_of(result, machine, workload), design, job, room=machine.room,
-                value=goal.value(time, busy_of(result) if goal.per_busy_ns else 0.0), figures=_money(design, result))
+                value=goal.value(time, busy_of(result) if goal.per_busy_ns else 0.0), figures=_money(design, result),
+                makespan=float(result.makespan))
 
 
 def _money(design: Design, result: Result) -> dict[str, float]:

@@ -23,7 +23,7 @@ __all__ = ["SMALL", "Change", "Line", "NoGain", "Shortlist", "reason"]
 SMALL = 0.0005      # of a step: smaller differences are not named
 WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp communication",
          "ep": "exposed ep communication", "cp": "exposed cp communication", "dp": "exposed dp communication",
-         "pp": "exposed pp communication", "bubble": "bubble"}
+         "pp": "exposed pp communication", "ports": "collectives that share ports", "bubble": "bubble"}
 
 
 class Line(Struct, frozen=True, dict=True):
@@ -31,7 +31,7 @@ class Line(Struct, frozen=True, dict=True):
     `room`; `mfu` 0 to 1; `tokens` per
     second and NPU; `lost`: what makes it slower than the best one. `tie`: whether one of the two is within the interval
     of the other (None: it is the best one, or one of them is unvalidated). `value`: the objective's; `figures`: those
-    of cost, where prices are known."""
+    of cost, where prices are known. `makespan`: ns of the run; `time` is more where `limited`."""
 
     layout: Layout
     device: str
@@ -48,6 +48,12 @@ class Line(Struct, frozen=True, dict=True):
     tie: bool | None = None
     value: float = math.nan
     figures: Mapping[str, float] = field(default_factory=dict)
+    makespan: float = math.nan
+
+    @property
+    def limited(self) -> bool:
+        """Whether collectives need a port for longer than the run takes: the step is a lower bound."""
+        return self.time > self.makespan
 
     @property
     def npus(self) -> int:
@@ -78,8 +84,8 @@ class Line(Struct, frozen=True, dict=True):
         interval = {"low_ns": low, "high_ns": high, "share": self.within.share, "rows": self.within.rows,
                     "validated": self.within.validated, "extrapolated": list(self.within.extrapolated)}
         return {"device": self.device, "npus": self.npus, "layout": self.layout.plain, "step_ns": self.time,
-                "memory_bytes": self.memory, "capacity_bytes": self.capacity, "room_bytes": self.room, "mfu": self.mfu,
-                "tokens_per_second_per_npu": self.tokens,
+                "makespan_ns": self.makespan, "memory_bytes": self.memory, "capacity_bytes": self.capacity,
+                "room_bytes": self.room, "mfu": self.mfu, "tokens_per_second_per_npu": self.tokens,
                 "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie, "interval": interval,
                 "value": self.value, "figures": dict(self.figures)}
 

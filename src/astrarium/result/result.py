@@ -23,6 +23,7 @@ from astrarium.result.messages import Comm, Messages, comm_of, messages_of
 from astrarium.result.nodes import Nodes, first_ranks, nodes_of, recorded
 from astrarium.result.path import Path, critical_path
 from astrarium.result.phases import PhaseTime, phase_times
+from astrarium.result.ports import Ports, ports_of
 from astrarium.result.queues import Queues, queues_of
 from astrarium.result.ranks import Ranks, ranks_of
 from astrarium.result.shown import Duration, Size, duration
@@ -78,6 +79,22 @@ class Result(Struct, frozen=True, eq=False, dict=True):
     def makespan(self) -> Duration:
         """The last rank's finish (a float of ns that prints with its unit)."""
         return duration(self.outcome.makespan)
+
+    @cached_property
+    def ports(self) -> Ports:
+        """How long ranks need their ports, where collectives have a given time."""
+        return ports_of(self.plan, self.outcome)
+
+    @property
+    def at_least_ps(self) -> int:
+        """The makespan, or where that is longer, how long some rank needs a port (`ports`), ps: figures of cost and
+        plans count with this."""
+        return max(self.outcome.makespan, self.ports.most)
+
+    @property
+    def at_least(self) -> Duration:
+        """The same as a float of ns that prints with its unit."""
+        return duration(self.at_least_ps)
 
     @property
     def last_rank(self) -> int:
@@ -213,6 +230,11 @@ class Result(Struct, frozen=True, eq=False, dict=True):
         finishes last."""
         found: dict[str, Any] = {"makespan_ns": self.makespan_ps / 1000, "ranks": len(self.outcome.row),
                                  "last_rank": self.first_rank + self.last_rank}
+        if self.ports.most:
+            row, dim = self.ports.where
+            found["at_least_ns"] = self.at_least_ps / 1000
+            found["port"] = {"rank": self.first_rank + int(self.first_ranks[row]), "dim": dim,
+                             "needed_ns": self.ports.most / 1000}
         if self.recorded:
             row, ranks = int(self.outcome.row[self.last_rank]), self.ranks
             for name in ("compute", "exposed_comm", "exposed_memory", "exposed_host", "bubble"):

@@ -151,7 +151,7 @@ def _pass(row: Row, kept: Kept | None) -> Found:
     """A prefill, or a decode step, in ms."""
     try:
         meant = pass_of(row)
-        seconds = simulate(meant.design, record=False, kept=kept).makespan / 1e9
+        seconds = simulate(meant.design, record=False, kept=kept).at_least / 1e9
     except AstrariumError as error:
         return NotPredictable(row, str(error))
     return Prediction(row, meant, seconds, (Value("pass_ms", row.number("pass_ms") or 0.0, seconds * 1e3),))
@@ -169,7 +169,7 @@ def _fastest(found: list[Candidate], kept: Kept | None) -> tuple[Candidate, floa
         room = float(found[0].design.memory.capacity or 0) / GIB
         fitting = [each for each in found if held[id(each)] <= room]
         found = fitting or [min(found, key=lambda each: held[id(each)])]
-    timed = [(simulate(each.design, record=False, kept=kept).makespan / 1e9, each) for each in found]
+    timed = [(simulate(each.design, record=False, kept=kept).at_least / 1e9, each) for each in found]
     seconds, best = min(timed, key=lambda each: each[0])
     return best, seconds
 

@@ -51,6 +51,6 @@ def interval_table(within: Interval | None, result: Result) -> Table | None:
     """One line; None for other workloads than training."""
     if within is None:
         return None
-    around = span(within, "makespan", float(result.makespan))
+    around = span(within, "makespan", float(result.at_least))
     text = f"{around}: {within.words}" if within.known else within.words
     return Table("", "<<", [("step time, measured", text)])

@@ -22,6 +22,8 @@ SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "
          "energy_per_tera_tokens": "energy of 10^12", "carbon_per_tera_tokens": "CO2 of 10^12"}
 SHOWN = 8       # changes of one part
 SCALED = "scaled to the measured step, as the steps are (how well that predicts other layouts was not measured)"
+LIMITED = (">=: measured collectives that run at once do not slow each other; the step is how long they need a port at "
+           "the data sheet's rate, which is longer than the run (--collectives simulated shares ports)")
 HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "exposed comm", "bubble")
 
 
@@ -124,11 +126,12 @@ def row_of(place: str, line: Line, several: bool, factor: float = 1.0) -> tuple[
     """Cells of a line under HEAD; `several`: with count and name of the device; `factor`: measured over predicted
     times."""
     parts = line.breakdown.mean
-    exposed = sum(parts[axis] for axis in AXES)
+    exposed = sum(parts[axis] for axis in (*AXES, "ports"))
     name = f"{line.npus:,} x {line.device}: {line.label}" if several else line.label
     tie = " =" if line.tie else ""
     return (place + tie, name, f"{format_bytes(line.memory)} of {format_bytes(line.capacity)}",
-            format_time(line.time * factor), _percent(line.mfu / factor), f"{line.tokens / factor:,.0f}",
+            ">= " * line.limited + format_time(line.time * factor), _percent(line.mfu / factor),
+            f"{line.tokens / factor:,.0f}",
             *(_percent(part / line.time) for part in (parts["recompute"], exposed, parts["bubble"])))
 
 
@@ -197,6 +200,8 @@ def remarks(found: Shortlist) -> Iterator[str]:
         bound = min(least for _, least in found.unknown)
         yield (f"not simulated to the end: {len(found.unknown):,}; none is {faster} than "
                f"{found.objective.shown(bound)}; the first: {found.unknown[0][0]}")
+    if any(line.limited for line in (*found.lines, *(() if found.today is None else (found.today,)))):
+        yield LIMITED
     kept, lifted = ([each for each in found.rules if bool(each.lifted) is which] for which in (False, True))
     if kept:
         yield "rules that leave out layouts (to lift one: --lift NAME, or --fix with a value that it forbids):"

@@ -51,7 +51,7 @@ def run(request: Run, context: Context) -> Answer:
     tables = () if request.brief else summary_tables(result, _titled(name, request), *more)
     notes = [*notes, *(f"money and energy: {text}" for text in prices_assumed(design, found))]
     numbers = [*of_result(result), *of_figures(found)]
-    if within is not None and (around := within.around(float(result.makespan))) is not None:
+    if within is not None and (around := within.around(float(result.at_least))) is not None:
         numbers += [Number(f"makespan_{end}", f"makespan, {end} end of the {100 * within.share:.0f} % interval", value,
                            "ns", "") for end, value in zip(("low", "high"), around)]
     files = (context.save(design, request.save),) if request.save else ()
@@ -73,12 +73,14 @@ def _simulated(design: Design, context: Context) -> tuple[Result, Sequence[str]]
     from astrarium.report.notes.design import design_notes
     from astrarium.report.notes.imports import import_notes
     from astrarium.report.notes.kernels import kernel_notes
+    from astrarium.report.notes.ports import port_notes
     from astrarium.simulate import simulate
 
     notes = list(import_notes(design))
     context.tell(Progress(0, None, "simulating"))
     result = simulate(design, kept=context.kept, note=notes.append)
-    return result, [*notes, *design_notes(design), *kernel_notes(design, result)]
+    return result, [*notes, *design_notes(design), *kernel_notes(design, result),
+                    *port_notes(design, result)]
 
 
 def _titled(name: str, request: Run) -> str:

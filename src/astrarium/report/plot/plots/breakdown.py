@@ -21,7 +21,7 @@ __all__ = ["PLOT", "breakdown", "stacked"]
 SHOWN = 24          # rows
 COLOURS = dict(zip((*(words for _, words in PARTS), *WORDS.values()), (
     PALETTE[0], PALETTE[1], PALETTE[3], PALETTE[4], "#bbbbbb",
-    PALETTE[0], PALETTE[5], PALETTE[1], PALETTE[6], PALETTE[3], PALETTE[4], PALETTE[7], "#bbbbbb")))
+    PALETTE[0], PALETTE[5], PALETTE[1], PALETTE[6], PALETTE[3], PALETTE[4], PALETTE[7], PALETTE[2], "#bbbbbb")))
 Row = tuple[str, Mapping[str, float]]       # name, and ns of each part in words
 
 

@@ -115,7 +115,7 @@ def tiles(now: Answer, before: Answer | None) -> str:
             continue
         each = numbers[name]
         around = "" if within is None or not within.known else \
-            span(within, name, float(result.makespan) if name == "makespan" else float(each.value or 0))
+            span(within, name, float(result.at_least) if name == "makespan" else float(each.value or 0))
         label, said = each.label, around
         if name == "makespan":
             label, said = "step time" if training else "makespan", f"measured steps lie in {around}" if around else ""
