@@ -201,7 +201,7 @@ def test_a_trial_as_a_design_file(studies: list[str], run: Run) -> None:
 
 def test_knobs_memory_and_cost_of_the_best(studies: list[str], run: Run) -> None:
     said = run("report", *studies)
-    table = said.out[said.out.index("the 10 best designs"):].split("\n\n")[0]
+    table = said.out[said.out.index("10 designs of the Pareto front"):].split("\n\n")[0]
     for words in ("trial", "makespan", "network_bandwidth", "network cost", "network.dims[0].bandwidth"):
         assert words in table
     found = json.loads(run("report", *studies, "--json").out)["best"]

@@ -83,7 +83,7 @@ def read_as(kind: str, load: Callable[[str], Found], path: str) -> Found:
             raise InputError(path, f"is a trace ({form}), not a {kind}",
                              expected=f"a {kind}, or astrarium run --trace {path}") from None
         other = None if found else _other(path)
-        if other is not None:
+        if other is not None and other[0] != f"a {kind}":
             raise InputError(path, f"is {other[0]}, not a {kind}", expected=other[1]) from None
         if found in (None, kind):
             raise

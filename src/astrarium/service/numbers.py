@@ -23,7 +23,9 @@ UNITS: Mapping[str, str] = MappingProxyType({
     "owned_cost_per_tera_tokens": "USD", "energy_per_tera_tokens": "kWh", "carbon": "kg",
     "carbon_per_tera_tokens": "kg", "mfu": "1", "hfu": "1", "model_tflops_per_npu": "TFLOP/s",
     "tokens_per_second": "1/s", "tokens_per_second_per_npu": "1/s", "samples_per_second": "1/s",
-    "cost_per_tera_tokens": "USD", "slowdown": "1"})
+    "cost_per_tera_tokens": "USD", "npu_hours": "h", "npu_hours_per_tera_tokens": "h", "slowdown": "1",
+    **{f"{what}_per_mega_{tokens}": unit for tokens in ("tokens", "input_tokens")
+       for what, unit in (("cost", "USD"), ("energy", "J"), ("carbon", "kg"))}})
 """Figure -> the unit of its value."""
 
 
