@@ -292,7 +292,7 @@ def test_stages_that_are_not_equal_are_written_as_a_layout(tmp_path: Path) -> No
     now = read(tmp_path, "a.sh", text, npus=layout.ranks)
     assert now.layout == layout
     assert now.fields["stage_layers"] == [3, *[4] * 13, 3, 3]
-    with pytest.raises(InputError, match="NeMo 1 has no 16 parts of 61 layers.*expected megatron"):
+    with pytest.raises(InputError, match=r"NeMo 1 has no 16 parts of 61 layers.*expected megatron"):
         launch_arguments("nemo", job, layout)
 
 

@@ -14,6 +14,7 @@ from astrarium.design import Design
 from astrarium.planner.breakdown import PARTS, Breakdown
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
+from astrarium.planner.left_out import Hidden, OfEp
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.rules import Ruling
 from astrarium.registry import cell, printed
@@ -123,7 +124,8 @@ class Shortlist(Struct, frozen=True):
     simulated. `candidates`: the best line of each device, if there are several. `certificate`: see
     `planner.certificate`, if it was asked for. `measured`: ns that a step of today's job was measured to take; then
     `changes` of one part of its layout that shorten it, the largest gain first, and those with `no_gain`. Times of
-    lines stay predictions; `factor` scales them to what was measured."""
+    lines stay predictions; `factor` scales them to what was measured. `per_ep`: the best layout of each ep, if
+    there are several; `hidden`: what rules leave out that may be better than the best; `notes`: what to know first."""
 
     model: str
     tokens: int
@@ -146,6 +148,9 @@ class Shortlist(Struct, frozen=True):
     measured: float | None = None
     changes: tuple[Change, ...] = ()
     no_gain: tuple[NoGain, ...] = ()
+    per_ep: tuple[OfEp, ...] = ()
+    hidden: tuple[Hidden, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """The tables of the command line."""
@@ -184,7 +189,8 @@ class Shortlist(Struct, frozen=True):
         """As plain data for --json."""
         bound = "lower_bound_ns" if self.objective.name == "time" else "lower_bound"
         return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "counts": list(self.counts),
-                "rules": [each.plain for each in self.rules],
+                "rules": [each.plain for each in self.rules], "notes": list(self.notes),
+                "hidden": [each.plain for each in self.hidden], "per_ep": [each.plain for each in self.per_ep],
                 "objective": self.objective.name, "assumed": list(self.assumed),
                 "conditions": dict(self.conditions), "models": list(self.models),
                 "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,
