@@ -54,8 +54,8 @@ class OfEp(Struct, frozen=True):
 
 
 def hidden_by(rules: Iterable[Rule], space: Allowed, bounds: Bounds, room: float, best: float) -> tuple[Hidden, ...]:
-    """What rules of pipelines and ZeRO leave out of a `space` of layouts that may be better than `best` and fit in `room`
-    bytes. Layouts that differ only in recomputation count once."""
+    """What rules of pipelines and ZeRO leave out of a `space` that may be better than `best` and fits in `room` bytes.
+    Layouts that differ only in recomputation count once."""
     found = [_hidden(rule, space, bounds, room, best) for rule in rules if set(rule.parts) <= KNOWN]
     return tuple([each for each in found if each is not None])
 

@@ -334,7 +334,8 @@ def line_of(job: Job, machine: Machine, goal: Objective, layout: Layout, result:
     return Line(layout, machine.device, time, memory_of(workload, Kept()), machine.capacity,
                 _figure("mfu", design, result), _figure("tokens_per_second_per_npu", design, result),
                 breakdown_of(result, machine, workload), design, job, room=machine.room,
-                value=goal.value(time, busy_of(result) if goal.per_busy_ns else 0.0), figures=_money(design, result))
+                value=goal.value(time, busy_of(result) if goal.per_busy_ns else 0.0), figures=_money(design, result),
+                peak=math.nan if result.peak_memory is None else float(result.peak_memory))
 
 
 def _money(design: Design, result: Result) -> dict[str, float]:

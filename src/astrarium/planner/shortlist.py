@@ -31,8 +31,9 @@ class Line(Struct, frozen=True, dict=True):
     """One layout. `time` ns of a step; `memory` of `capacity` bytes of the fullest NPU, of which a layout may need
     `room`; `mfu` 0 to 1; `tokens` per
     second and NPU; `lost`: what makes it slower than the best one. `tie`: whether one of the two is within the interval
-    of the other (None: it is the best one, or one of them is unvalidated). `value`: the objective's; `figures`: those
-    of cost, where prices are known."""
+    of the other (None: it is the best one, or one of them has none). `value`: the objective's; `figures`: those
+    of cost, where prices are known. `peak`: bytes that the simulation held, with what overlaps; `memory` has one unit of
+    the pipeline after the other."""
 
     layout: Layout
     device: str
@@ -49,6 +50,7 @@ class Line(Struct, frozen=True, dict=True):
     tie: bool | None = None
     value: float = math.nan
     figures: Mapping[str, float] = field(default_factory=dict)
+    peak: float = math.nan
 
     @property
     def npus(self) -> int:
@@ -79,7 +81,8 @@ class Line(Struct, frozen=True, dict=True):
         interval = {"low_ns": low, "high_ns": high, "share": self.within.share, "rows": self.within.rows,
                     "validated": self.within.validated, "extrapolated": list(self.within.extrapolated)}
         return {"device": self.device, "npus": self.npus, "layout": self.layout.plain, "step_ns": self.time,
-                "memory_bytes": self.memory, "capacity_bytes": self.capacity, "room_bytes": self.room, "mfu": self.mfu,
+                "memory_bytes": self.memory, "peak_memory_bytes": None if math.isnan(self.peak) else self.peak,
+                "capacity_bytes": self.capacity, "room_bytes": self.room, "mfu": self.mfu,
                 "tokens_per_second_per_npu": self.tokens,
                 "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie, "interval": interval,
                 "value": self.value, "figures": dict(self.figures)}

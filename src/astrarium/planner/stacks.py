@@ -71,8 +71,8 @@ def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | 
 
 def other_stack(chosen: str | None, devices: Sequence[str], compute: str | None, collectives: str | None, job: Job,
                 fixed: Mapping[str, Sequence[Any]] | None) -> str:
-    """A note that stages of ZeRO that are `fixed` changed the stack: without them, a plan has another one than `chosen`.
-    Empty if it has the same."""
+    """A note that stages of ZeRO that are `fixed` changed the stack to `chosen`; empty if a plan without them has the
+    same."""
     zero = (fixed or {}).get("zero", ())
     usual = usual_stack(devices, compute, collectives, needs_of(job)).stack
     if not zero or chosen is None or usual in (None, chosen):

@@ -22,6 +22,7 @@ SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "
          "npu_hours": "GPU-hours", "npu_hours_per_tera_tokens": "GPU-hours of 10^12",
          "energy_per_tera_tokens": "energy of 10^12", "carbon_per_tera_tokens": "CO2 of 10^12"}
 SHOWN = 8       # changes of one part
+ALIKE = 1.005   # of two peaks of memory
 SCALED = "scaled to the measured step, as the steps are (how well that predicts other layouts was not measured)"
 HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "exposed comm", "bubble")
 
@@ -224,6 +225,7 @@ def remarks(found: Shortlist) -> Iterator[str]:
         yield from (f"  {each.rule.name}: {each.rule.text}{_hides(each.rule.name, found)}" for each in kept)
     if lifted:
         yield "lifted: " + ", ".join(f"{each.rule.name} ({each.lifted})" for each in lifted)
+    yield from _peaks(found)
     yield "with " + ", ".join(f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) else
                               f"{name.replace('_', ' ')} {value}" for name, value in found.conditions.items())
     if found.assumed:
@@ -239,3 +241,13 @@ def _hides(rule: str, found: Shortlist) -> str:
     faster = "faster" if found.objective.name == "time" else "better"
     return (f"\n    leaves out {hidden.count:,} that may be {faster} than line 1: "
             f"{found.objective.shown(hidden.least)} at least ({hidden.layout}), with --lift {rule}")
+
+
+def _peaks(found: Shortlist) -> Iterator[str]:
+    """The memory of lines whose simulation held more, as communication overlaps and lets tensors wait."""
+    more = [(place, line) for place, line in enumerate(found.lines, 1) if line.peak > line.memory * ALIKE]
+    if more:
+        said = ", ".join(f"line {place} {format_bytes(line.peak)}" + (
+            " (more than there is)" if line.peak > line.capacity else "") for place, line in more)
+        yield (f"memory in the table is of one unit of work after another; with those that overlap, as simulated (and in "
+               f"astrarium run): {said}")
