@@ -103,7 +103,8 @@ class Machine:
             "micro_batch": found["micro_batch"] <= max(8, 32768 // self.seq),
             "zero": found["pp"] == 1 or found["zero"] <= 1,
             "stages": found["pp"] == 1 or layers % parts == 0 or ((layers + 2) % parts == 0
-                                                                 and (layers + 2) // parts > 1)}
+                                                                 and (layers + 2) // parts > 1)
+            or (layers % 2 == 1 and found["virtual_stages"] <= 2)}     # no power of two divides an odd number
         return all(plain) and all(rules[name] for name in RULES if name not in self.lifted)
 
     def design(self, found: dict[str, Any]) -> Any:

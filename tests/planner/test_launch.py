@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.planner.launches import MEGATRON, read
 from tests.planner.spaces import SPARSE
 
@@ -143,7 +144,7 @@ def test_the_same_model_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    (("--sequence-parallel", "--pipeline-model-parallel-layout 'E|t*80|L'"), "parallel_layout.*not predicted"),
+    (("--sequence-parallel", "--pipeline-model-parallel-layout 'E|t*80|L'"), "parallel_layout: has 3 parts, and 4"),
     (("--bf16", "--optimizer-cpu-offload"), "optimizer_cpu_offload.*not predicted"),
     (("--micro-batch-size 2", "--micro-batch-size two"), "micro_batch_size: 'two' is no whole number"),
     (("$TP --pipe", "$((2*4)) --pipe"), r"tensor_model_parallel_size: '\$\(\(2\*4\)\)' is no whole number"),
@@ -278,6 +279,40 @@ def test_models_are_written_and_read(tmp_path: Path, framework: str, model: str)
     for name in ("mla", "window", "full_every", "mtp", "sinks", "qk_norm"):
         assert getattr(wanted, name) == getattr(found, name), name
     assert now.job.base.precision == job.base.precision
+
+
+def test_stages_that_are_not_equal_are_written_as_a_layout(tmp_path: Path) -> None:
+    """A launch without one stops: Megatron-LM divides 61 layers by no power of two."""
+    plain, layout = job_of("deepseek-v3", seq=4096, global_batch=64), Layout(pp=16, dp=8, ep=8, zero=1)
+    job = job_of(replace(plain.base.model, mtp=1), seq=4096, global_batch=64)
+    text = launch_arguments("megatron", job, layout)
+    assert "--pipeline-model-parallel-layout 'Et*3|(t*4|)*13t*3|t*3mL' \\\n" in text
+    assert "--moe-layer-freq '[0]*3+[1]*58' \\\n" in text        # a shell leaves it as it is
+    assert "# nor the router's groups of experts (--moe-router-num-groups" in text
+    now = read(tmp_path, "a.sh", text, npus=layout.ranks)
+    assert now.layout == layout
+    assert now.fields["stage_layers"] == [3, *[4] * 13, 3, 3]
+    with pytest.raises(InputError, match=r"NeMo 1 has no 16 parts of 61 layers.*expected megatron"):
+        launch_arguments("nemo", job, layout)
+
+
+def test_a_layout_by_hand(tmp_path: Path) -> None:
+    """That of DeepSeek-V3 in Megatron-LM's guide, of 80 layers."""
+    now = read(tmp_path, "a.sh", MEGATRON.replace("--num-layers-per-virtual-pipeline-stage 5", "--mtp-num-layers 1 "
+               "--pipeline-model-parallel-layout 'Et*3|(t,tt|)*5t*62,m|L'"))
+    assert now.layout.virtual_stages == 2
+    assert now.fields["stage_layers"] == [3, *[3] * 5, 62, 0]
+    assert any("run in the last part, with the head" in each for each in now.job.assumed)
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("Et*40|t*40L", "has 2 parts, and 4 stages do not divide them"), ("t*80L", "does not begin with the embedding"),
+    ("Et*20|x|t*60|L", "has other symbols"), ("Et*999|(t*99|)*99,L", "has more than 4,096 symbols"),
+    ("E*|t|t|tL", r"has a \* without")])
+def test_wrong_layouts_by_hand_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    words = MEGATRON.replace("--num-layers-per-virtual-pipeline-stage 5", f"--pipeline-model-parallel-layout '{text}'")
+    with pytest.raises(InputError, match=f"pipeline_model_parallel_layout: {said}"):
+        read(tmp_path, "a.sh", words)
 
 
 def test_what_megatron_lacks_is_not_written() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import statistics
@@ -14,14 +15,20 @@ from tests.commands import Run
 from tests.draws import draws
 from tests.planner.spaces import DENSE, QUICK, SPARSE
 
+import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 from astrarium.planner.explore import Queue, _Search, explore, workload_of
 from astrarium.planner.job import job_of
 from astrarium.planner.layout import Allowed, Layout, layouts
+from astrarium.planner.left_out import hidden_by
 from astrarium.planner.machine import machine_of
 from astrarium.planner.reserve import Reserve
+from astrarium.report.tables.shortlist import shortlist_tables
+from astrarium.report.tables.table import text_of
 from astrarium.search.limits import Guard
+from astrarium.units import format_time
+from astrarium.workload.model.decoder import Decoder
 
 
 def lifted(allowed: Allowed) -> dict[str, str]:
@@ -86,6 +93,70 @@ def test_virtual_stages_that_divide_nothing_lift_their_rule() -> None:
     found = layouts(job_of("llama3-8b", global_batch=512), 32, 8, {"virtual_stages": [3]})
     assert lifted(found)["stages"] == "--fix"
     assert all(each.pp > 1 for each in found)
+
+
+ODD = Decoder(layers=7, d_model=1024, heads=8, ffn=2816, vocab=32000)
+
+
+def test_layers_that_no_usual_pipeline_divides_have_uneven_stages() -> None:
+    """The best layout of DeepSeek-V3 (61 layers, pp 16) was left out."""
+    found = layouts(job_of("deepseek-v3", global_batch=1024), 256, 8, {
+        "tp": [1], "cp": [1], "micro_batch": [1], "zero": [1], "recompute": ["none"]})
+    every = set(found)
+    assert {(each.pp, each.virtual_stages) for each in every} >= {(16, 1), (16, 2), (8, 2), (4, 1), (1, 1)}
+    assert Layout(pp=16, dp=16, ep=8, zero=1) in every
+    assert max(each.virtual_stages for each in every) == 2
+    rule = next(each.rule for each in found.rulings if each.rule.name == "stages")
+    assert rule.text.endswith("; as 61 layers divide by none of pp 2, 4, 8 and 16, stages of at most 2 parts may "
+                              "differ by a layer")
+    job = job_of(ODD, seq=2048, global_batch=16)
+    for layout in every - {each for each in every if each.pp * each.virtual_stages > 7}:
+        if layout.ep == 1:
+            assert workload_of(job, replace(layout, dp=16 // layout.pp)).pp == layout.pp
+    assert any(each.pp == 3 for each in layouts(JOB, 96, 8, {"recompute": ["none"]}, ["stages"]))
+    assert not any(each.pp == 3 for each in layouts(JOB, 96, 8, {"recompute": ["none"]}))
+
+
+def test_what_rules_hide_is_counted() -> None:
+    """By the lower bounds of the layouts that are there without the rule."""
+    machine, job = machine_of("h100_sxm", 16, None), job_of(DENSE, seq=4096, global_batch=16)
+    fixed = {"cp": [1], "micro_batch": [1], "recompute": ["none", "full"], "tp_sequence": [False]}
+    search, space = _Search(job, machine, Kept(), Guard()), layouts(job, 16, machine.host, fixed)
+    rules = {each.rule.name: each.rule for each in space.rulings}
+    assert set(rules) == {"host", "zero", "stages"}
+    for name in ("zero", "stages"):
+        more = set(layouts(job, 16, machine.host, fixed, [name])) - set(space)
+        bounds = {each: search.candidate(each) for each in more}
+        plain = sorted((found.least, each) for each, found in bounds.items() if found and each.recompute == "none")
+        room = statistics.median(found.bound.memory for found in bounds.values() if found)
+        best = plain[-2][0]
+        fits: dict[Layout, float] = {}
+        for kind in ("full", "none"):       # without recomputation, where that fits
+            fits |= {replace(each, recompute="none"): found.least for each, found in bounds.items() if found
+                     and each.recompute == kind and found.bound.memory <= room and found.least < best}
+        hidden = hidden_by(rules.values(), space, search.candidate, room, best)
+        found = next(each for each in hidden if each.rule == name)
+        assert found.count == len(fits) > 0
+        assert found.least == min(fits.values())
+        assert not hidden_by([rules[name]], space, search.candidate, room, plain[0][0])
+    assert not hidden_by([rules["host"]], space, search.candidate, math.inf, math.inf)      # of other blocks
+
+
+def test_the_answer_says_what_a_rule_hides() -> None:
+    model = Decoder(layers=10, d_model=1024, heads=8, ffn=2816, vocab=32000)
+    fixed = {"cp": [1], "micro_batch": [1], "recompute": ["none"], "tp": [1, 2], "dp": [1], "tp_sequence": [False]}
+
+    def planned(*lift: str) -> ar.Shortlist:
+        return ar.plan(model, "h100_sxm", 8, seq=2048, global_batch=16, top=1, fixed=fixed, lift=lift, stack="none",
+                       compute="roofline", collectives="simulated")
+
+    found = planned()
+    hidden = next(each for each in found.hidden if each.rule == "stages")
+    lifted = planned("stages").best
+    assert hidden.least <= lifted.time <= found.best.time
+    assert (f"leaves out {hidden.count:,} that may be faster than line 1: {format_time(hidden.least)} at least "
+            f"({hidden.layout}), with --lift stages") in "\n".join(map(text_of, shortlist_tables(found)))
+    assert found.plain["hidden"][0]["lower_bound"] == found.hidden[0].least
 
 
 def test_rules_that_leave_out_nothing_are_not_named() -> None:

@@ -9,6 +9,8 @@ from astrarium import catalog
 from astrarium.cost.support import Support
 from astrarium.planner.job import job_of
 from astrarium.planner.stacks import limited, needs_of, usual_stack
+from astrarium.report.tables.shortlist import shortlist_tables
+from astrarium.report.tables.table import text_of
 from astrarium.stack import Stacks
 
 CURRENT = {"nemo", "nanotron", "fsdp", "megatron-core"}
@@ -66,6 +68,22 @@ def test_a_plan_prints_the_choice() -> None:
     named = ar.plan("llama3-8b", "h100_sxm", 16, seq=4096, global_batch=64, fixed=fixed, top=1, stack="nemo")
     assert not any(text.startswith("stack: ") for text in named.assumed)
     assert named.best.time == found.best.time
+
+
+def test_a_stack_that_a_fixed_stage_of_zero_changes_is_noted() -> None:
+    """One layout took 8 s as a line of a plan, and 11 s with its own values fixed: under another stack."""
+    def planned(**more: object) -> ar.Shortlist:
+        fixed = {"tp": [1], "pp": [1], "cp": [1], "micro_batch": [1], "recompute": ["none"], **more.pop("fixed", {})}
+        return ar.plan("llama3-8b", "h100_sxm", 16, seq=4096, global_batch=64, fixed=fixed, top=1, **more)
+
+    found = planned(fixed={"zero": [3]})
+    assert found.notes == ("stack fsdp, as its measured rows are the nearest to --fix zero=3; without that it is nemo, "
+                           "under which the same layouts take other times: --stack nemo keeps it",)
+    assert text_of(next(iter(shortlist_tables(found)))).splitlines()[2] == f"note: {found.notes[0]}"
+    kept, free = planned(fixed={"zero": [3]}, stack="nemo"), planned()
+    assert kept.notes == free.notes == ()
+    assert kept.best.layout == free.best.layout == found.best.layout
+    assert kept.best.time == free.best.time != found.best.time
 
 
 def test_a_stack_that_is_named_has_only_its_layouts() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import islice
@@ -90,7 +90,8 @@ class Explored(Struct, frozen=True):
     last that was found. `least`: the lowest bound of the layouts that were not simulated; what was found below it is
     the best of the space. `refused`: why the sizes of a layout do not divide the model, where there is one. `smallest`:
     bytes that the fullest rank needs at least, of the layouts that do not fit. `looked`: every layout that was
-    simulated, or whose exact memory was."""
+    simulated, or whose exact memory was. `left`: ep -> the lowest (lower bound of the objective, layout) of those that
+    were not; `eps`: all that layouts have. `bounds`: gives the lower bounds of any layout."""
 
     found: tuple[Trial, ...]
     layouts: int
@@ -101,6 +102,9 @@ class Explored(Struct, frozen=True):
     refused: str = ""
     smallest: float = math.inf
     looked: tuple[Trial, ...] = ()
+    left: Mapping[int, tuple[float, Layout]] = field(default_factory=dict)
+    bounds: Callable[[Layout], Candidate | None] = lambda _: None
+    eps: tuple[int, ...] = ()
 
 
 class _Search(Struct, dict=True):
@@ -205,9 +209,11 @@ class Queue:
         self._search = search
         self._left: list[tuple[float, Layout, Candidate | None]] = []
         self.total = self.large = 0
+        self.eps: set[int] = set()
         self.smallest = math.inf        # bytes, of those that are too large
         full, least = list[Layout](), dict[Layout, float]()
         for layout in every:
+            self.eps.add(layout.ep)
             if layout.recompute == "full":
                 full.append(layout)
             elif (found := self._add(layout)) is not None and layout.recompute == "none":
@@ -228,6 +234,14 @@ class Queue:
     def least(self) -> float:
         """The lowest bound; infinite where none is left."""
         return self._left[0][0] if self._left else math.inf
+
+    def least_of_ep(self) -> dict[int, tuple[float, Layout]]:
+        """ep -> the lowest bound of the layouts that are left, with its layout."""
+        found: dict[int, tuple[float, Layout]] = {}
+        for bound, layout, _ in self._left:
+            if layout.ep not in found or (bound, layout) < found[layout.ep]:
+                found[layout.ep] = bound, layout
+        return found
 
     def _add(self, layout: Layout) -> Candidate | None:
         found = self._search.candidate(layout)
@@ -302,4 +316,5 @@ def explore(job: Job, machine: Machine, *, top: int = 5, every: Iterable[Layout]
                     sum(not math.isnan(trial.time) for trial in done),
                     tuple(trial for trial in done if trial.problem and trial.least < last), left.least,
                     search.refused,
-                    min([left.smallest, *(trial.memory for trial in done if trial.memory > machine.room)]), tuple(done))
+                    min([left.smallest, *(trial.memory for trial in done if trial.memory > machine.room)]), tuple(done),
+                    left.least_of_ep(), search.candidate, tuple(sorted(left.eps)))

@@ -108,10 +108,17 @@ class Allowed(Struct, frozen=True):
             space = self._space(rules)
         except ContradictionError as error:
             raise self._refusal(rules, error.message) from None
-        names = [axis.name.removeprefix("workload.") for axis in space.axes]
-        for point in space.points():
-            values = dict(zip(names, space.numbers(point)))
-            yield Layout(**values | {"schedule": "" if values["schedule"] in USUAL else values["schedule"]})
+        yield from _points(space)
+
+    def left_out(self, rule: Rule) -> Iterator[Layout]:
+        """Every layout that this rule alone leaves out; those with recomputation only if none is without."""
+        plain = {"recompute": ["none"]} if "none" in self.choices["recompute"] else {}
+        others = [each.rule for each in self.rulings if not each.lifted and each.rule is not rule]
+        try:
+            space = msgspec.structs.replace(self, choices={**self.choices, **plain})._space(others)
+        except ContradictionError:
+            return
+        yield from (layout for layout in _points(space) if not rule.allows(layout.plain))
 
     @property
     def possible(self) -> bool:
@@ -153,6 +160,13 @@ class Allowed(Struct, frozen=True):
         every = f"workload.tp * workload.cp * workload.pp * workload.dp == {self.npus}"
         where = (every, whole, *RULES, *(rule.where for rule in rules if len(rule.parts) > 1))
         return Space(self.job.unplaced, {f"workload.{name}": list(values) for name, values in chosen.items()}, where)
+
+
+def _points(space: Space) -> Iterator[Layout]:
+    names = [axis.name.removeprefix("workload.") for axis in space.axes]
+    for point in space.points():
+        values = dict(zip(names, space.numbers(point)))
+        yield Layout(**values | {"schedule": "" if values["schedule"] in USUAL else values["schedule"]})
 
 
 def layouts(job: Job, npus: int, host: int, fixed: Mapping[str, Sequence[Any]] | None = None,

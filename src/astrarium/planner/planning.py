@@ -29,12 +29,13 @@ from astrarium.planner.certificate import certificate_of
 from astrarium.planner.explore import Explored, Progress, busy_of, explore, memory_of, workload_of
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today
-from astrarium.planner.layout import Layout, layouts
+from astrarium.planner.layout import Allowed, Layout, layouts
+from astrarium.planner.left_out import Hidden, OfEp, hidden_by, per_ep
 from astrarium.planner.machine import Machine, device_names, host_size, machine_of, stack_settings
 from astrarium.planner.objective import Objective, objective_of
 from astrarium.planner.reserve import Reserve, reserve_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
-from astrarium.planner.stacks import Chosen, limited, needs_of, usual_stack
+from astrarium.planner.stacks import Chosen, limited, needs_of, other_stack, usual_stack
 from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
@@ -94,16 +95,19 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     """
     terms = terms_of(objective, cost, budget, power)
     fixed, why = limited(stack, fixed)
-    needs = needs_of(job_of(model, seq=seq, global_batch=global_batch, **settings), fixed)
-    makers = makers_of(device, network, compute, collectives, stack, terms, reserve, needs, why)
+    asked = job_of(model, seq=seq, global_batch=global_batch, **settings)
+    makers = makers_of(device, network, compute, collectives, stack, terms, reserve, needs_of(asked, fixed), why)
 
     def job_on(machine: Machine) -> Job:
         return job_of(model, seq=seq, global_batch=global_batch, **settings_for(machine, settings))
 
     machines = machines_on(makers, gpus, job_on, terms, fixed, lift)
     name = model if isinstance(model, str) else type(model).__name__
-    return planned(job_on(max(machines, key=lambda each: each.npus)), machines, name, top=top, fixed=fixed, jobs=jobs,
-                   limit=limit, progress=progress, terms=terms, lift=lift, exact=exact, certify=certify)
+    found = planned(job_on(max(machines, key=lambda each: each.npus)), machines, name, top=top, fixed=fixed, jobs=jobs,
+                    limit=limit, progress=progress, terms=terms, lift=lift, exact=exact, certify=certify)
+    note = "" if stack is not None else other_stack(
+        machines[0].stack, device_names(device), compute, collectives, asked, fixed)
+    return replace(found, notes=(note,)) if note else found
 
 
 def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,6 +214,9 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
     proof = certificate_of(job, machines, explored, lines[0], objectives[0].figure, fixed,
                            [each.rule.name for each in rules if each.lifted]) if certify else {}
     now = None if today is None else _today(today, machines[0], objectives[0], kept)
+    own = next(place for place, machine in enumerate(machines)
+               if (machine.device, machine.npus) == (lines[0].device, lines[0].npus))
+    of_ep, hidden = _not_simulated(explored[own], spaces[own], machines[own], lines[0].value)
     return Shortlist(
         name, job.tokens, max(machine.npus for machine in machines),
         tuple([_beside(line, lines[0], objectives[0]) for line in lines]),
@@ -221,7 +228,16 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
         _conditions(lines[0].design), _models(machines),
         None if now is None else _beside(now, lines[0], objectives[0]), objectives[0],
         tuple(dict.fromkeys(machine.npus for machine in machines)), tuple(rules),
-        min(each.least for each in explored), _candidates(every), proof)
+        min(each.least for each in explored), _candidates(every), proof, per_ep=of_ep,
+        hidden=hidden)
+
+
+def _not_simulated(explored: Explored, space: Allowed, machine: Machine, best: float
+                   ) -> tuple[tuple[OfEp, ...], tuple[Hidden, ...]]:
+    """The best layout of each ep, and what rules leave out, on the machine of the best line."""
+    rules = [each.rule for each in space.rulings if not each.lifted]
+    return (per_ep(explored.eps, explored.looked, explored.left) if len(explored.eps) > 1 else (),
+            hidden_by(rules, space, explored.bounds, machine.room, best))
 
 
 def _below(explored: Sequence[Explored], machines: Sequence[Machine], device: str, top: int) -> float:
@@ -319,7 +335,8 @@ def line_of(job: Job, machine: Machine, goal: Objective, layout: Layout, result:
                 _figure("mfu", design, result), _figure("tokens_per_second_per_npu", design, result),
                 breakdown_of(result, machine, workload), design, job, room=machine.room,
                 value=goal.value(time, busy_of(result) if goal.per_busy_ns else 0.0), figures=_money(design, result),
-                makespan=float(result.makespan))
+                 makespan=float(result.makespan),
+                 peak=math.nan if result.peak_memory is None else float(result.peak_memory))
 
 
 def _money(design: Design, result: Result) -> dict[str, float]:

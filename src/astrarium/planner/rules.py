@@ -19,6 +19,8 @@ __all__ = ["NAMES", "Rule", "Ruling", "known_rules", "ruled", "rules_of", "rulin
 MOST_SAMPLES, MOST_TOKENS = 8, 32768       # of a micro-batch: the larger of the two
 SHORTEST = 1024         # tokens of a sample that a context-parallel rank has at least
 MOST_CP = 16
+USUAL_PP = (2, 4, 8, 16)
+UNEVEN_PARTS = 2        # of a stage, if no usual pipeline divides the layers
 NAMES = ("host", "cp", "micro_batch", "zero", "stages")
 Choices = Mapping[str, Sequence[Any]]
 
@@ -80,9 +82,7 @@ class Ruling(Struct, frozen=True):
 
 def rules_of(job: Job, host: int) -> tuple[Rule, ...]:
     """Every rule, for a job on hosts of `host` NPUs."""
-    layers, parts = job.layers, "(workload.pp * workload.virtual_stages)"
     samples = max(MOST_SAMPLES, MOST_TOKENS // job.seq)
-    ends = f"{layers + ENDS} % {parts} == 0 and {layers + ENDS} // {parts} > 1"
     return (
         Rule("host", f"tp stays within a host ({host} NPUs)", f"workload.tp <= {host}"),
         Rule("cp", f"cp is at most {MOST_CP} and leaves a rank at least {SHORTEST:,} tokens of a sample",
@@ -90,8 +90,22 @@ def rules_of(job: Job, host: int) -> tuple[Rule, ...]:
         Rule("micro_batch", f"micro-batches have at most {samples} samples", f"workload.micro_batch <= {samples}"),
         Rule("zero", "ZeRO 2 and 3 have no pipeline stages, which would reduce gradients for every micro-batch",
              "workload.pp == 1 or workload.zero <= 1"),
-        Rule("stages", "stages have equally many layers; embedding and head may count as a layer each",
-             f"workload.pp == 1 or {layers} % {parts} == 0 or {ends}"))
+        _stages(job))
+
+
+def _stages(job: Job) -> Rule:
+    """Equal stages; of a model whose layers no usual pipeline divides, also stages that are not (DeepSeek-V3's 61 run
+    on 16 stages of two parts: NVIDIA/Megatron-LM, docs/user-guide/features/pipeline_parallel_layout.md)."""
+    layers, parts = job.layers, "(workload.pp * workload.virtual_stages)"
+    ends = f"{layers + ENDS} % {parts} == 0 and {layers + ENDS} // {parts} > 1"
+    where = f"workload.pp == 1 or {layers} % {parts} == 0 or {ends}"
+    equal = "stages have equally many layers; embedding and head may count as a layer each"
+    if any(map(job.even, USUAL_PP)):
+        return Rule("stages", equal, where)
+    *others, last = map(str, USUAL_PP)
+    text = f"{equal}; as {layers} layers divide by none of pp {', '.join(others)} and {last}, stages of at most " \
+           f"{UNEVEN_PARTS} parts may differ by a layer"
+    return Rule("stages", text, f"{where} or workload.virtual_stages <= {UNEVEN_PARTS}")
 
 
 def known_rules(lift: Sequence[str], names: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from astrarium.design import Design
 from astrarium.planner.breakdown import PARTS, Breakdown
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
+from astrarium.planner.left_out import Hidden, OfEp
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.rules import Ruling
 from astrarium.registry import cell, printed
@@ -30,8 +31,9 @@ class Line(Struct, frozen=True, dict=True):
     """One layout. `time` ns of a step; `memory` of `capacity` bytes of the fullest NPU, of which a layout may need
     `room`; `mfu` 0 to 1; `tokens` per
     second and NPU; `lost`: what makes it slower than the best one. `tie`: whether one of the two is within the interval
-    of the other (None: it is the best one, or one of them is unvalidated). `value`: the objective's; `figures`: those
-    of cost, where prices are known. `makespan`: ns of the run; `time` is more where `limited`."""
+    of the other (None: it is the best one, or one of them has none). `value`: the objective's; `figures`: those
+    of cost, where prices are known. `makespan`: ns of the run; `time` is more where `limited`. `peak`: bytes that the
+    simulation held, with what overlaps; `memory` has one unit of the pipeline after the other."""
 
     layout: Layout
     device: str
@@ -49,6 +51,7 @@ class Line(Struct, frozen=True, dict=True):
     value: float = math.nan
     figures: Mapping[str, float] = field(default_factory=dict)
     makespan: float = math.nan
+    peak: float = math.nan
 
     @property
     def limited(self) -> bool:
@@ -84,7 +87,8 @@ class Line(Struct, frozen=True, dict=True):
         interval = {"low_ns": low, "high_ns": high, "share": self.within.share, "rows": self.within.rows,
                     "validated": self.within.validated, "extrapolated": list(self.within.extrapolated)}
         return {"device": self.device, "npus": self.npus, "layout": self.layout.plain, "step_ns": self.time,
-                "makespan_ns": self.makespan, "memory_bytes": self.memory, "capacity_bytes": self.capacity,
+                "makespan_ns": self.makespan, "memory_bytes": self.memory,
+                "peak_memory_bytes": None if math.isnan(self.peak) else self.peak, "capacity_bytes": self.capacity,
                 "room_bytes": self.room, "mfu": self.mfu, "tokens_per_second_per_npu": self.tokens,
                 "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie, "interval": interval,
                 "value": self.value, "figures": dict(self.figures)}
@@ -129,7 +133,8 @@ class Shortlist(Struct, frozen=True):
     simulated. `candidates`: the best line of each device, if there are several. `certificate`: see
     `planner.certificate`, if it was asked for. `measured`: ns that a step of today's job was measured to take; then
     `changes` of one part of its layout that shorten it, the largest gain first, and those with `no_gain`. Times of
-    lines stay predictions; `factor` scales them to what was measured."""
+    lines stay predictions; `factor` scales them to what was measured. `per_ep`: the best layout of each ep, if
+    there are several; `hidden`: what rules leave out that may be better than the best; `notes`: what to know first."""
 
     model: str
     tokens: int
@@ -152,6 +157,9 @@ class Shortlist(Struct, frozen=True):
     measured: float | None = None
     changes: tuple[Change, ...] = ()
     no_gain: tuple[NoGain, ...] = ()
+    per_ep: tuple[OfEp, ...] = ()
+    hidden: tuple[Hidden, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """The tables of the command line."""
@@ -190,7 +198,8 @@ class Shortlist(Struct, frozen=True):
         """As plain data for --json."""
         bound = "lower_bound_ns" if self.objective.name == "time" else "lower_bound"
         return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "counts": list(self.counts),
-                "rules": [each.plain for each in self.rules],
+                "rules": [each.plain for each in self.rules], "notes": list(self.notes),
+                "hidden": [each.plain for each in self.hidden], "per_ep": [each.plain for each in self.per_ep],
                 "objective": self.objective.name, "assumed": list(self.assumed),
                 "conditions": dict(self.conditions), "models": list(self.models),
                 "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,

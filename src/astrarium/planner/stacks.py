@@ -14,7 +14,7 @@ from astrarium.cost.support import Support, format_of, kind_of
 from astrarium.planner.job import Job
 from astrarium.stack import layouts_of
 
-__all__ = ["Chosen", "limited", "needs_of", "usual_stack"]
+__all__ = ["Chosen", "limited", "needs_of", "other_stack", "usual_stack"]
 
 STAGES = (0, 1, 2, 3)
 RUNS = ("model", "precision", "zero")      # axes that a stack may not run every value of
@@ -67,6 +67,19 @@ def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | 
                             "rows)")
     unlike = f", not with {_words(wanted)}" if axes else ""
     return Chosen(name, f"stack: {name}, the best validated on {device} {rest} ({rows} unseen measured rows{unlike})")
+
+
+def other_stack(chosen: str | None, devices: Sequence[str], compute: str | None, collectives: str | None, job: Job,
+                fixed: Mapping[str, Sequence[Any]] | None) -> str:
+    """A note that stages of ZeRO that are `fixed` changed the stack to `chosen`; empty if a plan without them has the
+    same."""
+    zero = (fixed or {}).get("zero", ())
+    usual = usual_stack(devices, compute, collectives, needs_of(job)).stack
+    if not zero or chosen is None or usual in (None, chosen):
+        return ""
+    said = ",".join(map(str, zero))
+    return (f"stack {chosen}, as its measured rows are the nearest to --fix zero={said}; without that it is {usual}, "
+            f"under which the same layouts take other times: --stack {usual} keeps it")
 
 
 def _ranked(names: Sequence[str], device: str, wanted: Support) -> Iterator[tuple[int, float, str, int]]:

@@ -22,6 +22,7 @@ from astrarium.planner.launch.core_settings import core_settings
 from astrarium.planner.launch.foreign import of_text
 from astrarium.planner.launch.given import Given, Launch, without
 from astrarium.planner.launch.known import is_off, known_keys
+from astrarium.planner.launch.stage_layout import LayoutError, counts_of
 from astrarium.planner.launch.words import arguments_of, printed_arguments
 
 __all__ = ["launch_of", "read_megatron"]
@@ -137,7 +138,6 @@ def launch_of(given: Given, framework: str, npus: int | None) -> Launch:
 
 def _refused(given: Given, tp: int, experts: int | None) -> None:
     """What changes time and is not predicted."""
-    given.refuse("pipeline_model_parallel_layout", (), "a layout of its own")
     given.refuse("hybrid_layer_pattern", (), "hybrid models")
     given.refuse("hybrid_override_pattern", (), "hybrid models")
     given.refuse("hierarchical_context_parallel_sizes", (), "two kinds of context parallelism at once")
@@ -202,6 +202,8 @@ def _stages(given: Given, layers: int | None, pp: int) -> tuple[tuple[int, ...] 
         raise given.fault("num_layers_per_virtual_pipeline_stage", "has no effect without num_layers")
     if pp == 1 and (first, last) != (None, None):
         given.assumed.append("the one stage has all layers (decoder_first_pipeline_num_layers and _last_)")
+    if not is_off(by_hand := given.raw("pipeline_model_parallel_layout")):
+        return _laid_out(given, str(by_hand), pp)
     whole = (layers or 0) + sum(ends)
     if each is not None:
         if whole % (pp * each):
@@ -219,10 +221,29 @@ def _stages(given: Given, layers: int | None, pp: int) -> tuple[tuple[int, ...] 
         counts[0] -= ends[0]
         counts[-1] -= ends[1]
         return tuple(counts), virtual or 1
+    return _ends(given, layers, pp, first, last), 1
+
+
+def _laid_out(given: Given, text: str, pp: int) -> tuple[tuple[int, ...], int]:
+    """(layers of every part, parts of a stage) of a layout by hand."""
+    name = "pipeline_model_parallel_layout"
+    try:
+        counts, last = counts_of(text)
+    except LayoutError as error:
+        raise given.fault(name, str(error), "a layout such as 'Et*3|(tt|)*29,m|L'") from None
+    if len(counts) % pp:
+        raise given.fault(name, f"has {len(counts)} parts, and {pp} stages do not divide them")
+    if not last:
+        given.assumed.append(f"modules for multi-token prediction run in the last part, with the head ({name})")
+    return tuple(counts), len(counts) // pp
+
+
+def _ends(given: Given, layers: int, pp: int, first: int | None, last: int | None) -> tuple[int, ...]:
+    """Layers of every stage, of which the first and the last may have other numbers."""
     middle = layers - (first or 0) - (last or 0)
     between = pp - (first is not None) - (last is not None)
     if between < 0 or (between and middle % between) or (not between and middle):
         raise given.fault("decoder_first_pipeline_num_layers", f"leaves {middle} layers for {between} stages")
     counts = [*([first] if first is not None else []), *[middle // max(1, between)] * between,
               *([last] if last is not None else [])]
-    return tuple(counts), 1
+    return tuple(counts)

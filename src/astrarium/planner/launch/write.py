@@ -5,16 +5,19 @@ Names as in `megatron` and `nemo`; read again, they give the same layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from astrarium.config.yamlfile import to_yaml
 from astrarium.errors import InputError
 from astrarium.planner.job import Job
+from astrarium.planner.launch.stage_layout import layout_text
 from astrarium.planner.layout import Layout
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.model.experts import Experts
+from astrarium.workload.training import even_parts
 
 __all__ = ["WRITERS", "launch_arguments"]
 
@@ -94,7 +97,10 @@ def _experts(model: Decoder, moe: Experts) -> dict[str, Any]:
 def _megatron(job: Job, layout: Layout) -> str:
     found = _core(job, layout)
     model, base = job.base.model, job.base
-    if layout.virtual_stages > 1:
+    if not job.even(layout.parts):
+        found["pipeline_model_parallel_layout"] = layout_text(
+            even_parts(job.layers, layout.parts), model.mtp if isinstance(model, Decoder) else 0)
+    elif layout.virtual_stages > 1:
         found["num_virtual_stages_per_pipeline_rank"] = layout.virtual_stages
     if layout.zero:
         found["use_distributed_optimizer"] = True
@@ -114,14 +120,26 @@ def _megatron(job: Job, layout: Layout) -> str:
         found |= {"disable_bias_linear": True} if not model.biases else {}
         found |= {"position_embedding_type": "rope"} if model.positions == "rotary" else {}
         found |= {"vocab_size": model.vocab}
-    return " \\\n".join(f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+    text = " \\\n".join(f"--{name.replace('_', '-')}" + ("" if value is True else f" {shlex.quote(str(value))}")
                         for name, value in found.items())
+    return "\n".join([text, *(f"# {line}" for line in _unsaid(job, layout))])
+
+
+def _unsaid(job: Job, layout: Layout) -> Iterator[str]:
+    """What a launch needs and the design does not have."""
+    yield f"for {layout.ranks:,} processes; the design does not have: data, tokenizer, learning rate, rotary base"
+    if isinstance(job.base.model, Decoder) and job.base.model.moe is not None:
+        yield ("nor the router's groups of experts (--moe-router-num-groups, --moe-router-group-topk) and scaling "
+               "factor (--moe-router-topk-scaling-factor)")
 
 
 def _nemo(job: Job, layout: Layout) -> str:
     if layout.zero >= 2:
         raise InputError("launch", f"NeMo 1 shards the optimizer at most, and the layout has zero {layout.zero}",
                          expected="megatron, or a line with zero 0 or 1 (--fix zero=0,1)")
+    if not job.even(layout.parts):
+        raise InputError("launch", f"NeMo 1 has no {layout.parts} parts of {job.layers} layers, which are not equal",
+                         expected="megatron, or a line with equal stages")
     core = _core(job, layout)
     names = {"recompute_granularity": "activations_checkpoint_granularity",
              "recompute_method": "activations_checkpoint_method",

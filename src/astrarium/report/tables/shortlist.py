@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from astrarium.cost import FIGURES
 from astrarium.planner.breakdown import AXES
 from astrarium.planner.explore import Progress
+from astrarium.planner.left_out import OfEp
 from astrarium.planner.shortlist import Line, Shortlist
 from astrarium.report.tables.interval import interval_remarks, span
 from astrarium.report.tables.table import Table
@@ -21,6 +22,7 @@ SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "
          "npu_hours": "GPU-hours", "npu_hours_per_tera_tokens": "GPU-hours of 10^12",
          "energy_per_tera_tokens": "energy of 10^12", "carbon_per_tera_tokens": "CO2 of 10^12"}
 SHOWN = 8       # changes of one part
+ALIKE = 1.005   # of two peaks of memory
 SCALED = "scaled to the measured step, as the steps are (how well that predicts other layouts was not measured)"
 LIMITED = (">=: measured collectives that run at once do not slow each other; the step is how long they need a port at "
            "the data sheet's rate, which is longer than the run (--collectives simulated shares ports)")
@@ -33,6 +35,7 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     several = len(devices) > 1 or len(found.counts) > 1
     title = f"{found.model} on {counted(found)} x {' or '.join(devices)}: {found.tokens:,} tokens a step\n" + "\n".join(
         f"with {text}" for text in found.models) + " (to change: --compute, --collectives, --stack)"
+    title += "".join(f"\nnote: {text}" for text in found.notes)
     if found.objective.name != "time":
         title += f"\nby {found.objective.name} of 10^12 tokens, least first"
     rows = [row_of(str(place), line, several, found.factor) for place, line in enumerate(found.lines, 1)]
@@ -44,6 +47,8 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     if found.candidates:
         yield candidates(found)
     yield intervals(found)
+    if found.per_ep:
+        yield of_each_ep(found)
     lost = [(str(place), line.lost) for place, line in enumerate(found.lines, 1) if line.lost]
     if found.today is not None:
         lost.append(("now", found.today.lost))
@@ -87,6 +92,22 @@ def candidates(found: Shortlist) -> Table:
                  ("", "NPUs", "layout", "step", "interval", "tok/s", *(SHORT.get(name, name) for name in names)))
 
 
+def of_each_ep(found: Shortlist) -> Table:
+    """The best layout of each ep, or what its steps take at least."""
+    rows = [(f"ep {each.ep}", "none fits" if each.layout is None else str(each.layout), _value_of(each, found))
+            for each in found.per_ep]
+    return Table("the best of each ep (a range, at least: lower bounds; the search did not simulate all)", "<<>", rows)
+
+
+def _value_of(each: OfEp, found: Shortlist) -> str:
+    scale = found.factor if found.objective.name == "time" else 1.0
+    value, least = (found.objective.shown(number * scale) if not math.isnan(number) else ""
+                    for number in (each.value, each.least))
+    if not value:
+        return f"at least {least}" if least else ""
+    return value if each.least >= each.value else f"{least} to {value}"
+
+
 def intervals(found: Shortlist) -> Table:
     """Where the figures of every line were measured, and which lines tie with the first; one sentence where no line has
     an interval."""
@@ -118,8 +139,9 @@ def first_table(state: Progress) -> Table:
     rows = [(str(trial.layout), format_bytes(trial.memory), format_time(trial.time)) for trial in state.found]
     rows += [(str(each.layout), f">= {format_bytes(each.bound.memory)}", f">= {format_time(each.bound.time)}")
              for each in state.waiting]
-    return Table(f"{state.device}: first of {state.left:,} layouts that may fit, to be simulated", "<>>", rows,
-                 ("layout", "memory", "step"))
+    about = f"first of {state.left:,} layouts that may fit, to be simulated" if state.waiting else \
+        f"the fastest of {state.simulated:,} that were simulated, {state.left:,} are left"
+    return Table(f"{state.device}: {about}", "<>>", rows, ("layout", "memory", "step"))
 
 
 def row_of(place: str, line: Line, several: bool, factor: float = 1.0) -> tuple[str, ...]:
@@ -205,11 +227,32 @@ def remarks(found: Shortlist) -> Iterator[str]:
     kept, lifted = ([each for each in found.rules if bool(each.lifted) is which] for which in (False, True))
     if kept:
         yield "rules that leave out layouts (to lift one: --lift NAME, or --fix with a value that it forbids):"
-        yield from (f"  {each.rule.name}: {each.rule.text}" for each in kept)
+        yield from (f"  {each.rule.name}: {each.rule.text}{_hides(each.rule.name, found)}" for each in kept)
     if lifted:
         yield "lifted: " + ", ".join(f"{each.rule.name} ({each.lifted})" for each in lifted)
+    yield from _peaks(found)
     yield "with " + ", ".join(f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) else
                               f"{name.replace('_', ' ')} {value}" for name, value in found.conditions.items())
     if found.assumed:
         yield "assumed:"
         yield from (f"  {text}" for text in found.assumed)
+
+
+def _hides(rule: str, found: Shortlist) -> str:
+    """What a rule leaves out that may be better than line 1."""
+    hidden = next((each for each in found.hidden if each.rule == rule), None)
+    if hidden is None:
+        return ""
+    faster = "faster" if found.objective.name == "time" else "better"
+    return (f"\n    leaves out {hidden.count:,} that may be {faster} than line 1: "
+            f"{found.objective.shown(hidden.least)} at least ({hidden.layout}), with --lift {rule}")
+
+
+def _peaks(found: Shortlist) -> Iterator[str]:
+    """The memory of lines whose simulation held more, as communication overlaps and lets tensors wait."""
+    more = [(place, line) for place, line in enumerate(found.lines, 1) if line.peak > line.memory * ALIKE]
+    if more:
+        said = ", ".join(f"line {place} {format_bytes(line.peak)}" + (
+            " (more than there is)" if line.peak > line.capacity else "") for place, line in more)
+        yield (f"memory in the table is of one unit of work after another; with those that overlap, as simulated (and in "
+               f"astrarium run): {said}")
