@@ -32,8 +32,8 @@ class Line(Struct, frozen=True, dict=True):
     `room`; `mfu` 0 to 1; `tokens` per
     second and NPU; `lost`: what makes it slower than the best one. `tie`: whether one of the two is within the interval
     of the other (None: it is the best one, or one of them has none). `value`: the objective's; `figures`: those
-    of cost, where prices are known. `peak`: bytes that the simulation held, with what overlaps; `memory` has one unit of
-    the pipeline after the other."""
+    of cost, where prices are known. `peak`: bytes that the simulation held, with what overlaps; `memory` has one unit
+    of the pipeline after the other."""
 
     layout: Layout
     device: str
