@@ -13,9 +13,12 @@ from msgspec.structs import replace
 from tests.commands import Run
 from tests.report.test_pages import checked
 
+from astrarium.config import decode, replace_all
 from astrarium.cost.interval import Interval
 from astrarium.cost.power import site_power
+from astrarium.cost.shares import on_whole_host
 from astrarium.errors import InputError
+from astrarium.market import Cost
 from astrarium.planner.machine import machine_of
 from astrarium.planner.objective import priced
 from astrarium.planner.serving import ServingPlan, plan_serving, write_serving
@@ -32,11 +35,13 @@ from astrarium.planner.serving.service import Service, service_of
 from astrarium.planner.terms import cost_of, terms_of
 from astrarium.report.pages.serving_plan import serving_plan_page
 from astrarium.report.tables.serving_plan import serving_plan_tables
+from astrarium.report.tables.table import text_of
 from astrarium.serving import ClosedLoop, Lognormal, Poisson, Prefix, Uniform, load_serving, serve
 from astrarium.serving.find import rate_of, step_of
 from astrarium.serving.interval import tpot_interval
 from astrarium.serving.layout import Layout
 from astrarium.serving.policy import Buckets
+from astrarium.serving.prices import prices_of
 from astrarium.serving.servers import fleet_of
 from astrarium.serving.slo import slo_of
 
@@ -206,6 +211,30 @@ def test_numbers_of_pools(one: ServingPlan) -> None:
         assert both.rate == min(first * ceiling.prompts, second * ceiling.decodes)
         assert both.guess() < both.rate
     assert not list(pools_of([(each.engine, ceiling)], 1, 8))
+
+
+def test_an_engine_costs_the_same_in_a_plan_and_served(one: ServingPlan) -> None:
+    """`serve` of an engine's file charged its whole host."""
+    line = one.best
+    powers = {"compute.power": "700 W", "compute.idle_power": "80 W"}
+    design = replace(replace_all(line.trial.candidate.design, powers), cost=decode(Cost, {"like": "us_h100_2024"}))
+    served = prices_of([design], line.served)
+    whole, share = on_whole_host(design)
+    assert (whole.network.npus, share) == (8, 1 / 8)
+    assert set(line.money) == {f"{name}_per_mega_tokens" for name in ("cost", "energy", "carbon")}
+    for name in ("cost", "energy", "carbon"):
+        assert line.money[f"{name}_per_mega_tokens"] == pytest.approx(served.amounts[name]["per_mega_tokens"], rel=1e-9)
+    assert any("the share of 1 of the 8 NPUs of a h100_node" in text for text in served.assumed)
+    assert any(text.startswith("an engine pays for its share of a host") for text in one.assumed)
+
+
+def test_the_answer_begins_with_the_gpus_to_take() -> None:
+    found = planned("a rate", rate=150.0, top=1, fixed={"tp": [1], "cache": ["fp8"], "weights": ["fp8"]})
+    line = text_of(next(iter(serving_plan_tables(found)))).splitlines()[2]
+    assert line.startswith(f"take {found.best.npus} x h100_sxm: {found.best.engines} engines of tp 1, fp8, cache fp8")
+    assert found.routed is not None
+    few = found.goal.engines(1, found.routed.fewest / found.routed.engines)
+    assert ("; " in line) is (few < found.best.npus)
 
 
 def test_gpus_may_count_by_their_power(one: ServingPlan) -> None:

@@ -57,9 +57,9 @@ def catalog_powers(device: str, stated: Mapping[str, Any], assumed: list[str]) -
     return {name: value for name, value in found.items() if value is not None}
 
 
-def with_prices(design: Design) -> tuple[Design, tuple[str, ...]]:
+def with_prices(design: Design, shared: bool = False) -> tuple[Design, tuple[str, ...]]:
     """The design with the catalog's `cost` section and powers of its device where it says none, for figures of cost
-    alone, and what these rest on, in words."""
+    alone, and what these rest on, in words. `shared`: NPUs pay for their share of a host that they do not fill."""
     device, assumed = getattr(design.compute, "device", None), list[str]()
     stated = {name: value for name in POWERS if (value := getattr(design.compute, name, None)) is not None}
     if device is not None and len(stated) < len(POWERS):
@@ -74,6 +74,7 @@ def with_prices(design: Design) -> tuple[Design, tuple[str, ...]]:
         assumed.append(f"cost: {name}, of the catalog")
     host = design.cost.host
     whole = [] if host is None or part(host).npus <= design.network.npus else [
+        f"the share of {design.network.npus} of the {part(host).npus} NPUs of a {host}" if shared else
         f"a whole {host}: {design.network.npus} of its {part(host).npus} NPUs serve"]
     return design, (*assumed, *assumptions(design.cost), *whole)
 

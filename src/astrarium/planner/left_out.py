@@ -4,53 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.planner.layout import Allowed, Layout
 from astrarium.planner.rules import Rule
+from astrarium.planner.shortlist import Hidden, OfEp
 
 if TYPE_CHECKING:
     from astrarium.planner.explore import Candidate, Trial
 
-__all__ = ["Hidden", "OfEp", "hidden_by", "per_ep"]
+__all__ = ["hidden_by", "per_ep"]
 
 KNOWN = {"pp", "virtual_stages", "zero"}    # parts that leave blocks as they are, so that their costs are known
 Bounds = Callable[[Layout], "Candidate | None"]
-
-
-class Hidden(Struct, frozen=True):
-    """`count` layouts that a rule leaves out, that fit by their lower bound of memory, and whose lower bound of the
-    objective is below the best value; the lowest, `least`, is that of `layout`."""
-
-    rule: str
-    count: int
-    least: float
-    layout: Layout
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """For --json."""
-        return {"rule": self.rule, "layouts": self.count, "lower_bound": self.least, "layout": self.layout.plain}
-
-
-class OfEp(Struct, frozen=True):
-    """The best layout with an `ep`: its objective `value` if it was simulated (else NaN), and `least`, which no layout
-    with that ep falls below. `layout`: None if none fits."""
-
-    ep: int
-    layout: Layout | None
-    value: float = math.nan
-    least: float = math.nan
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """For --json."""
-        numbers = {"value": self.value, "lower_bound": self.least}
-        return {"ep": self.ep, "layout": None if self.layout is None else self.layout.plain,
-                **{name: None if math.isnan(value) else value for name, value in numbers.items()}}
 
 
 def hidden_by(rules: Iterable[Rule], space: Allowed, bounds: Bounds, room: float, best: float) -> tuple[Hidden, ...]:

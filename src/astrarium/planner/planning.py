@@ -30,11 +30,11 @@ from astrarium.planner.explore import Explored, Progress, busy_of, explore, memo
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today
 from astrarium.planner.layout import Allowed, Layout, layouts
-from astrarium.planner.left_out import Hidden, OfEp, hidden_by, per_ep
+from astrarium.planner.left_out import hidden_by, per_ep
 from astrarium.planner.machine import Machine, device_names, host_size, machine_of, stack_settings
 from astrarium.planner.objective import Objective, objective_of
 from astrarium.planner.reserve import Reserve, reserve_of
-from astrarium.planner.shortlist import Line, Shortlist, reason
+from astrarium.planner.shortlist import Hidden, Line, OfEp, Shortlist, reason
 from astrarium.planner.stacks import Chosen, limited, needs_of, other_stack, usual_stack
 from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
@@ -335,8 +335,8 @@ def line_of(job: Job, machine: Machine, goal: Objective, layout: Layout, result:
                 _figure("mfu", design, result), _figure("tokens_per_second_per_npu", design, result),
                 breakdown_of(result, machine, workload), design, job, room=machine.room,
                 value=goal.value(time, busy_of(result) if goal.per_busy_ns else 0.0), figures=_money(design, result),
-                 makespan=float(result.makespan),
-                 peak=math.nan if result.peak_memory is None else float(result.peak_memory))
+                makespan=float(result.makespan),
+                peak=math.nan if result.peak_memory is None else float(result.peak_memory))
 
 
 def _money(design: Design, result: Result) -> dict[str, float]:

@@ -14,17 +14,48 @@ from astrarium.design import Design
 from astrarium.planner.breakdown import PARTS, Breakdown
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
-from astrarium.planner.left_out import Hidden, OfEp
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.rules import Ruling
 from astrarium.registry import cell, printed
 
-__all__ = ["SMALL", "Change", "Line", "NoGain", "Shortlist", "reason"]
+__all__ = ["SMALL", "Change", "Hidden", "Line", "NoGain", "OfEp", "Shortlist", "reason"]
 
 SMALL = 0.0005      # of a step: smaller differences are not named
 WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp communication",
          "ep": "exposed ep communication", "cp": "exposed cp communication", "dp": "exposed dp communication",
          "pp": "exposed pp communication", "ports": "collectives that share ports", "bubble": "bubble"}
+
+
+class Hidden(Struct, frozen=True):
+    """`count` layouts that a rule leaves out, that fit by their lower bound of memory, and whose lower bound of the
+    objective is below the best value; the lowest, `least`, is that of `layout`."""
+
+    rule: str
+    count: int
+    least: float
+    layout: Layout
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """For --json."""
+        return {"rule": self.rule, "layouts": self.count, "lower_bound": self.least, "layout": self.layout.plain}
+
+
+class OfEp(Struct, frozen=True):
+    """The best layout with an `ep`: its objective `value` if it was simulated (else NaN), and `least`, which no layout
+    with that ep falls below. `layout`: None if none fits."""
+
+    ep: int
+    layout: Layout | None
+    value: float = math.nan
+    least: float = math.nan
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """For --json."""
+        numbers = {"value": self.value, "lower_bound": self.least}
+        return {"ep": self.ep, "layout": None if self.layout is None else self.layout.plain,
+                **{name: None if math.isnan(value) else value for name, value in numbers.items()}}
 
 
 class Line(Struct, frozen=True, dict=True):

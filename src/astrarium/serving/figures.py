@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from astrarium.cost import FIGURES, Figure
 from astrarium.cost.rates import RATES
-from astrarium.cost.shares import PER, SHOWN
+from astrarium.cost.shares import PER, SHOWN, on_whole_host
 from astrarium.errors import InputError
 from astrarium.serving.deployment import Deployment
 from astrarium.serving.design import ServingDesign
@@ -31,7 +31,8 @@ OF_DESIGN = ("network_cost", "network_bandwidth", "system_cost", "capital_cost",
 
 
 def _amount(name: str, key: str, design: ServingDesign, served: Served) -> float:
-    return amounts(name, [RATES[name](design, f"{name}_{key}")], served)[key]
+    whole, share = on_whole_host(design)
+    return amounts(name, [(RATES[name](whole, f"{name}_{key}"), share)], served)[key]
 
 
 def _latency(metric: str, statistic: str, _: ServingDesign, served: Served) -> float:

@@ -1,20 +1,22 @@
 """What a stream costs, draws and emits: US dollars, J and kg of CO2 of tokens and of requests.
 
-They are those of all NPUs of the design while it serves, at the rates of `cost.rates`. An NPU computes for as long as
-its server is at a step, communication and launches included, so energy is an upper bound there. Each figure puts all of
-it on one kind of token: it is not divided between prompts and answers.
+They are those of all NPUs of the design while it serves, at the rates of `cost.rates`; of a host that the design does
+not fill, its share (`cost.shares`), as in `plan --for serving`. An NPU computes for as long as its server is at a step,
+communication and launches included, so energy is an upper bound there. Each figure puts all of it on one kind of token:
+it is not divided between prompts and answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol
 
 from msgspec import Struct
 
 from astrarium.cost.assumed import with_prices
-from astrarium.cost.rates import RATES, Rate
-from astrarium.cost.shares import shares
+from astrarium.cost.rates import RATES
+from astrarium.cost.shares import on_whole_host, shares
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.serving.outcome import PS, Served
@@ -42,11 +44,20 @@ class Prices(Struct, frozen=True):
         return {f"{name}_{key}": value for name, each in self.amounts.items() for key, value in each.items()}
 
 
-def amounts(name: str, rates: Sequence[Rate], served: Served) -> Mapping[str, float]:
+class Valued(Protocol):
+    """What grows with time: `cost.rates.Rate`, or an objective of a plan."""
+
+    def value(self, time: float, busy: float) -> float:
+        """The amount of `time` ns, of which NPUs compute `busy` ns in the mean."""
+        ...
+
+
+def amounts(name: str, rates: Sequence[tuple[Valued, float]], served: Served) -> Mapping[str, float]:
     """US dollars, J or kg of CO2 of 10^6 output tokens, of 10^6 tokens of prompts, of a request. `rates` of each entry
-    of the fleet: its instances count for the whole time, those that are down or not there yet as idle ones."""
+    of the fleet, each with the share of it that the entry pays for: its instances count for the whole time, those that
+    are down or not there yet as idle ones."""
     busy = [part.busy / PS / served.span / part.servers for part in served.parts]
-    second = sum(rates[part.member].value(SECOND, SECOND * min(1.0, share))
+    second = sum(rates[part.member][0].value(SECOND, SECOND * min(1.0, share)) * rates[part.member][1]
                  for part, share in zip(served.parts, busy, strict=True))
     per = served.rates(served.window)
     return shares(name, second, {key: per[each] for key, each in DONE.items()})
@@ -55,12 +66,13 @@ def amounts(name: str, rates: Sequence[Rate], served: Served) -> Mapping[str, fl
 def prices_of(designs: Sequence[Design], served: Served) -> Prices:
     """The amounts that are known, with the catalog's prices where a design has none. `designs`: of each entry of the
     fleet."""
-    priced = [with_prices(design) for design in designs]
+    priced = [with_prices(design, shared=True) for design in designs]
+    bought = [on_whole_host(design) for design, _ in priced]
     assumed = [text for _, texts in priced for text in texts]
     found, unknown = dict[str, Mapping[str, float]](), dict[str, str]()
     for name, rate_of in RATES.items():
         try:
-            found[name] = amounts(name, [rate_of(design, name) for design, _ in priced], served)
+            found[name] = amounts(name, [(rate_of(design, name), share) for design, share in bought], served)
         except InputError as error:
             unknown[name] = str(error)
     return Prices(found, tuple(dict.fromkeys(assumed)) if found else (), unknown)

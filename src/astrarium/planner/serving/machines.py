@@ -9,13 +9,16 @@ from msgspec import Struct, field
 
 from astrarium.catalog.market import part
 from astrarium.errors import InputError
+from astrarium.market import Cost
 from astrarium.network.config import Network
 from astrarium.planner.machine import Machine, machine_of
 from astrarium.planner.serving.prices import Price, price_of
 from astrarium.planner.serving.service import Service
 from astrarium.planner.terms import Terms, cost_of, powers_of
 
-__all__ = ["Machines", "prices_of"]
+__all__ = ["Machines", "Prices", "prices_of"]
+
+SHARED = "an engine pays for its share of a host; one of several hosts also for the network between them"
 
 
 class Machines(Struct, frozen=True):
@@ -52,10 +55,33 @@ class Machines(Struct, frozen=True):
         return tuple(text if len(found) == 1 else f"{text} ({', '.join(names)})" for text, names in found.items())
 
 
-def prices_of(machines: Machines, service: Service, terms: Terms, assumed: list[str]) -> Mapping[str, Price]:
-    """Device -> its price, as far as it is known; adds to `assumed` what the caller left open. Raises InputError for
-    prices that the terms ask for and that are not known."""
-    found = {}
+class Prices(Struct, frozen=True):
+    """Prices of engines of every size. `costs`: device -> what is bought, and what an NPU draws; `needed`: the
+    objective that ranks them."""
+
+    machines: Machines
+    service: Service
+    needed: str
+    costs: Mapping[str, tuple[Cost, Mapping[str, Any]]]
+    made: dict[tuple[str, int], Price] = field(default_factory=dict)
+
+    def of(self, device: str, npus: int = 1) -> Price | None:
+        """The price of an engine: of one host for engines that it holds (they pay for their share of it), else of the
+        engine's hosts with the network between them; None if it is not known. Raises InputError."""
+        if device not in self.costs:
+            return None
+        cost, powers = self.costs[device]
+        size = max(npus, 0 if cost.host is None else part(cost.host).npus)
+        if (device, size) not in self.made:
+            machine = self.machines.new(device, size, cost=cost, powers=powers)
+            self.made[device, size] = price_of(machine, self.service, self.needed)
+        return self.made[device, size]
+
+
+def prices_of(machines: Machines, service: Service, terms: Terms, assumed: list[str]) -> Prices:
+    """The prices of some devices, as far as they are known; adds to `assumed` what the caller left open. Raises
+    InputError for prices that the terms ask for and that are not known."""
+    costs: dict[str, tuple[Cost, Mapping[str, Any]]] = {}
     for device in machines.devices:
         said: list[str] = []
         try:
@@ -65,9 +91,6 @@ def prices_of(machines: Machines, service: Service, terms: Terms, assumed: list[
                 raise
             assumed.append(f"no prices of {device} are in the catalog (--cost)")
             continue
-        hosted = 0 if cost.host is None else part(cost.host).npus
-        largest = max(machines.largest(device).npus, hosted)        # a share of a host costs its share
-        machine = machines.new(device, largest, cost=cost, powers=powers_of(terms, device, said))
-        found[device] = price_of(machine, service, terms.objective)
-        assumed += [f"prices as of {largest:,} NPUs", *said]
-    return found
+        costs[device] = cost, powers_of(terms, device, said)
+        assumed += [*([] if cost.host is None else [SHARED]), *said]
+    return Prices(machines, service, terms.objective, costs)

@@ -21,10 +21,10 @@ from astrarium.planner.serving.explore import Explored, Progress, Trial, explore
 from astrarium.planner.serving.goal import Goal, goal_of
 from astrarium.planner.serving.interval import span_of
 from astrarium.planner.serving.launch import Launched, read_launched
-from astrarium.planner.serving.machines import Machines, prices_of
+from astrarium.planner.serving.machines import Machines, Prices, prices_of
 from astrarium.planner.serving.mix import load_stream
 from astrarium.planner.serving.pools import PoolsCeiling, pools_of
-from astrarium.planner.serving.prices import RANKED, Price
+from astrarium.planner.serving.prices import RANKED
 from astrarium.planner.serving.service import LEAST, LIVES, SEED, Service, base_of, service_of
 from astrarium.planner.serving.shortlist import Line, ServingPlan
 from astrarium.planner.terms import terms_of
@@ -96,7 +96,8 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
     machines = Machines(names, goal.gpus or LARGEST, network, compute, collectives, chosen)
     prices = prices_of(machines, service, terms, assumed)
     if objective in RANKED:
-        goal = replace(goal, prices={name: price.hour(objective) for name, price in prices.items()},
+        known = {name: price for name in names if (price := prices.of(name)) is not None}
+        goal = replace(goal, prices={name: price.hour(objective) for name, price in known.items()},
                        unit=RANKED[objective])
     every, rules, apart = _engines(machines, service, fixed or {}, lift)
     explored = explore(service, goal, every, top=top, tell=progress, pools=partial(_pools, machines) if apart else None)
@@ -160,7 +161,7 @@ def _stack(stack: str | None, devices: Sequence[str], compute: str | None, colle
     return STACK if measured else None
 
 
-def _today(today: Launched, machines: Machines, service: Service, goal: Goal, prices: Mapping[str, Price]) -> Line:
+def _today(today: Launched, machines: Machines, service: Service, goal: Goal, prices: Prices) -> Line:
     """The line of what runs now."""
     engine, device = today.engine, machines.devices[0]
     if engine.weights == CHECKPOINT:
@@ -196,13 +197,13 @@ def _pools(machines: Machines, parts: Sequence[tuple[Engine, str, Ceiling]]
             yield engine, machines.of(name, engine.npus), ceiling
 
 
-def _lines(found: Sequence[Trial], goal: Goal, prices: Mapping[str, Price]) -> tuple[Line, ...]:
+def _lines(found: Sequence[Trial], goal: Goal, prices: Prices) -> tuple[Line, ...]:
     lines: list[Line] = []
     for trial in found:
         each = trial.candidate
         within = tpot_interval(each.design)
         line = Line(trial, goal.engines(each.engine.npus, trial.rate), within,
-                    span_of(trial.rate, each.ceiling, within), prices.get(each.machine.device))
+                    span_of(trial.rate, each.ceiling, within), prices.of(each.machine.device, each.engine.npus))
         lines.append(_beside(line, lines[0], goal) if lines else line)
     return tuple(lines)
 

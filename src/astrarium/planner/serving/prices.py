@@ -7,15 +7,16 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from astrarium.cost.shares import shares
 from astrarium.errors import InputError
 from astrarium.planner.machine import Machine
 from astrarium.planner.objective import OBJECTIVES, Objective
 from astrarium.planner.serving.service import Service
+from astrarium.serving.outcome import Served
+from astrarium.serving.prices import amounts
 
 __all__ = ["RANKED", "Price", "price_of"]
 
-HOUR, SECOND = 3.6e12, 1e9      # ns
+HOUR = 3.6e12      # ns
 RANKED: Mapping[str, str] = MappingProxyType({"cost": "$/h", "energy": "kW", "carbon": "kg CO2/h"})
 """Objectives that weigh GPUs -> the unit of the weight."""
 
@@ -30,12 +31,12 @@ class Price(Struct, frozen=True):
         """The amount of an hour of an NPU that computes all the time."""
         return self.rates[name].value(HOUR, HOUR) / self.npus
 
-    def figures(self, tokens: float, busy: float) -> Mapping[str, float]:
-        """US dollars, J and kg of CO2 of 10^6 output tokens, for `tokens` per second and NPU."""
+    def figures(self, npus: int, served: Served) -> Mapping[str, float]:
+        """US dollars, J and kg of CO2 of 10^6 output tokens of an engine of `npus` NPUs: those of `astrarium serve`."""
         found: dict[str, float] = {}
         for name, rate in self.rates.items():
-            each = shares(name, rate.value(SECOND, SECOND * busy), {"per_mega_tokens": tokens * self.npus})
-            found |= {f"{name}_{key}": value for key, value in each.items()}
+            each = amounts(name, [(rate, npus / self.npus)] * len(served.parts), served)
+            found |= {f"{name}_per_mega_tokens": each["per_mega_tokens"]} if "per_mega_tokens" in each else {}
         return found
 
 

@@ -91,7 +91,8 @@ class Line(Struct, frozen=True, dict=True):
     @cached_property
     def money(self) -> Mapping[str, float]:
         """US dollars, J and kg of CO2 of 10^6 output tokens, of the NPUs of the engines."""
-        return {} if self.price is None else self.price.figures(self.tokens, float(self.figures["busy_share"]))
+        engine = self.trial.candidate.engine
+        return {} if self.price is None else self.price.figures(engine.npus, self.served)
 
     @property
     def plain(self) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from astrarium.report.tables.interval import interval_remarks
 from astrarium.report.tables.table import Table, count_text
 from astrarium.units import format_time
 
-__all__ = ["HEAD", "found_so_far", "front_table", "head_of", "row_of", "serving_plan_remarks", "serving_plan_tables"]
+__all__ = ["HEAD", "answer_of", "found_so_far", "front_table", "head_of", "row_of", "serving_plan_remarks",
+           "serving_plan_tables"]
 
 KINDS = {"memory": "too large for the memory", "limits": "the limits do not hold at any rate",
          "ceiling": "with a ceiling below the last line",
@@ -59,6 +60,7 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
     every = [*((str(place), line) for place, line in enumerate(found.lines, 1)),
              *([("now", found.today)] if found.today is not None else [])]
     rows = [row_of(place, line, found) for place, line in every]
+    title += f"\n{answer_of(found)}" if goal.rate is not None else ""
     yield Table(title, "<<<" + ">" * (len(head_of(found)) - 3), rows, head_of(found))
     yield _spans(every, found)
     if found.routed is not None:
@@ -70,6 +72,23 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
         yield _changes(found.today, found.best)
     yield front_table(found)
     yield Table("\n".join(serving_plan_remarks(found)), "", ())
+
+
+def answer_of(found: ServingPlan) -> str:
+    """How many GPUs to take for a rate: those of line 1, their interval, and how many are enough behind a router."""
+    line, goal = found.best, found.goal
+    engine = line.trial.candidate.engine
+    span = f" ({_span(line, goal)}: the interval)" if line.span else ""
+    few = _behind_router(found)
+    return (f"take {line.npus:,} x {line.device}{span}: {line.engines:,} engines of {engine.words}, {engine.format}"
+            + (f"; {few:,} if a router sends each request to the engine with the fewest" if few < line.npus else ""))
+
+
+def _behind_router(found: ServingPlan) -> int:
+    """GPUs that are enough behind a router; those of line 1 where none was served."""
+    npus = found.best.trial.candidate.engine.npus
+    return found.best.npus if found.routed is None else \
+        found.goal.engines(npus, found.routed.fewest / found.routed.engines) * npus
 
 
 def _changes(today: Line, best: Line) -> Table:

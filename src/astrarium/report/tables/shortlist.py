@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from astrarium.cost import FIGURES
 from astrarium.planner.breakdown import AXES
 from astrarium.planner.explore import Progress
-from astrarium.planner.left_out import OfEp
-from astrarium.planner.shortlist import Line, Shortlist
+from astrarium.planner.shortlist import Line, OfEp, Shortlist
 from astrarium.report.tables.interval import interval_remarks, span
 from astrarium.report.tables.table import Table
 from astrarium.units import format_bytes, format_time
@@ -254,5 +253,5 @@ def _peaks(found: Shortlist) -> Iterator[str]:
     if more:
         said = ", ".join(f"line {place} {format_bytes(line.peak)}" + (
             " (more than there is)" if line.peak > line.capacity else "") for place, line in more)
-        yield (f"memory in the table is of one unit of work after another; with those that overlap, as simulated (and in "
+        yield ("memory in the table is of one unit of work after another; with those that overlap, as simulated (and in "
                f"astrarium run): {said}")
