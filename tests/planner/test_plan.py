@@ -19,7 +19,7 @@ from astrarium.planner.timeline import units_of
 from astrarium.report.pages.plan import plan_page
 from astrarium.report.tables.shortlist import shortlist_tables
 from astrarium.report.tables.table import text_of
-from astrarium.units import format_time
+from astrarium.units import format_bytes, format_time
 
 FIX = {"cp": [1], "micro_batch": [1], "zero": [1], "virtual_stages": [1]}
 
@@ -92,6 +92,23 @@ def test_a_design_reproduces_its_line(found: ar.Shortlist, tmp_path: Path) -> No
     again = ar.simulate(ar.load_design(path))
     assert float(again.makespan) == found.best.time
     assert float(again.peak_memory or 0) == pytest.approx(found.best.memory)
+
+
+def test_memory_of_what_overlaps_is_that_of_the_run() -> None:
+    """`run` of a plan's design held more than the plan said: gradients wait for their reduction."""
+    fixed = {"cp": [1], "micro_batch": [1], "tp": [1], "pp": [1], "zero": [3], "recompute": ["full"]}
+    found = ar.plan(DENSE, "h100_sxm", 16, seq=1024, global_batch=32, fixed=fixed, top=1)
+    line = found.best
+    assert line.peak == float(ar.simulate(line.design).peak_memory or 0) > line.memory
+    said = f"with those that overlap, as simulated (and in astrarium run): line 1 {format_bytes(line.peak)}"
+    assert any(said in text_of(table) for table in shortlist_tables(found))
+    assert found.plain["lines"][0]["peak_memory_bytes"] == line.peak
+
+
+def test_a_missing_device_names_an_example(run: Run) -> None:
+    said = run("plan", "--from", "today.sh")
+    assert said.code == 2
+    assert "expected --device D, such as --device h100 (all: astrarium list device)" in said.err
 
 
 def test_what_does_not_fit_is_said() -> None:

@@ -35,7 +35,7 @@ def arguments(parser: Parser) -> None:
     parser.set_defaults(usage=parser)
     parser.add_argument("model", metavar="MODEL", nargs="?",
                         help="a model of the catalog, or a Hugging Face config.json; default: that of --from")
-    parser.add_argument("--device", metavar="D[,D...]", required=True,
+    parser.add_argument("--device", metavar="D[,D...]",
                         help="devices of the catalog (astrarium list device), or device files (calibrate --measure); "
                              "several are compared")
     parser.add_argument("--for", choices=("training", "serving"), default="training", dest="purpose",
@@ -117,6 +117,9 @@ def run(options: argparse.Namespace) -> int:
     """Plan, print, write."""
     from astrarium.catalog import overlay, rows_in
 
+    if options.device is None:
+        options.usage.error("expected --device D, such as --device h100 (all: astrarium list device): the devices that "
+                            "times are of, which launch arguments do not name")
     names = [name.strip() for name in options.device.split(",")]
     with overlay(*(name for name in names if name.endswith(".toml"))):
         return _run(options, [each for name in names for each in (

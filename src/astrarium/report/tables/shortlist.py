@@ -253,5 +253,5 @@ def _peaks(found: Shortlist) -> Iterator[str]:
     if more:
         said = ", ".join(f"line {place} {format_bytes(line.peak)}" + (
             " (more than there is)" if line.peak > line.capacity else "") for place, line in more)
-        yield ("memory in the table is of one unit of work after another; with those that overlap, as simulated (and in "
-               f"astrarium run): {said}")
+        yield ("memory in the table is of one unit of work after another; with those that overlap, as simulated (and "
+               f"in astrarium run): {said}")
