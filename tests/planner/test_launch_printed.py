@@ -191,6 +191,7 @@ def test_wrapped_command_lines(line: str) -> None:
     ("a.sh", "ray job submit -- python3 -m openrlhf.cli.train_ppo_ray --zero_stage 3", "plan --for serving"),
     ("a.sh", "deepspeed --module openrlhf.cli.train_sft --zero_stage 3", "a command line of OpenRLHF"),
     ("a.sh", "axolotl train config.yml", "a command line of axolotl; expected the DeepSpeed configuration"),
+    ("a.sh", "vllm serve Qwen/Qwen3-32B --tensor-parallel-size 4", "the launch of an engine that serves"),
     ("a.sh", "FORCE_TORCHRUN=1 llamafactory-cli train x.yaml", "a command line of LLaMA-Factory"),
     ("a.sh", "accelerate launch --config_file x.yaml train.py", "a command line of Hugging Face Accelerate"),
     ("a.sh", "torchrun train.py --per_device_train_batch_size 4", "arguments of Hugging Face Transformers"),

@@ -19,6 +19,8 @@ PLAIN = f"{DEEPSPEED}; or without --from: `astrarium plan MODEL --gpus N --seq S
 RAY = ("a job of reinforcement learning, which trains and generates in turn",
        f"for its training step: {CORE}, or {DEEPSPEED}; {SERVED}")
 TEXTS = (
+    (r"\bvllm\s+serve\b|\bsglang(?:\.launch_server|\s+serve)\b|\btrtllm-serve\b", "the launch of an engine that serves",
+     "--for serving beside it: `astrarium plan --from FILE --for serving`"),
     (r"HYBRID_TRANSFORMER", "a workload of SimAI or ASTRA-sim 1.0, one line per layer",
      "launch arguments; `astrarium trace convert` turns it into traces, which `astrarium run` takes"),
     (r"\bverl[./]trainer|main_ppo|openrlhf\.cli\.train_(?:ppo|grpo|rm|dpo)", *RAY),
