@@ -11,12 +11,13 @@
   that code, and the page then shows what it prints to standard output, then to standard error.
 
 The blocks of a page run in order, each in a process of its own, in an empty folder in which `examples` is the
-checkout's. `python tools/prose.py` rewrites the output of every block that prints something else than its page says,
-and examples/quickstart/expected.txt: read the difference.
+checkout's. `python tools/prose.py [PAGE...]` rewrites the output of every block that prints something else than its
+page says, and examples/quickstart/expected.txt: read the difference.
 """
 
 from __future__ import annotations
 
+import argparse
 import doctest
 import re
 import shlex
@@ -152,14 +153,20 @@ def refreshed(name: str, text: str, start: Start = started) -> str:
 
 
 def main() -> int:
-    """Refresh every page and the quick start."""
+    """Refresh every page and the quick start, or the pages that are named."""
+    parser = argparse.ArgumentParser(description="Write what the blocks of pages print into them.")
+    parser.add_argument("pages", nargs="*", type=Path, help="such as docs/guides/plan.md (default: all, and the quick "
+                                                            "start)")
+    chosen = [page.resolve() for page in parser.parse_args().pages]
     with Forks() as forks:
-        for page in pages():
+        for page in chosen or pages():
             old = page.read_text(encoding="utf-8")
             new = refreshed(page.relative_to(ROOT).as_posix(), old, forks)
             if new != old:
                 print(f"rewrote {page.relative_to(ROOT)}")
                 page.write_text(new, encoding="utf-8")
+    if chosen:
+        return 0
     table = Block("quickstart", (*CLI, "run", "examples/quickstart/design.yaml"), None).run()
     if table.returncode != 0:
         raise RuntimeError(table.stderr)
