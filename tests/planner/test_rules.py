@@ -134,12 +134,12 @@ def test_what_rules_hide_is_counted() -> None:
         for kind in ("full", "none"):       # without recomputation, where that fits
             fits |= {replace(each, recompute="none"): found.least for each, found in bounds.items() if found
                      and each.recompute == kind and found.bound.memory <= room and found.least < best}
-        hidden = hidden_by(rules.values(), space, search.candidate, room, best)
+        hidden = hidden_by(rules.values(), space, search.bounds, room, best)
         found = next(each for each in hidden if each.rule == name)
         assert found.count == len(fits) > 0
         assert found.least == min(fits.values())
-        assert not hidden_by([rules[name]], space, search.candidate, room, plain[0][0])
-    assert not hidden_by([rules["host"]], space, search.candidate, math.inf, math.inf)      # of other blocks
+        assert not hidden_by([rules[name]], space, search.bounds, room, plain[0][0])
+    assert not hidden_by([rules["host"]], space, search.bounds, math.inf, math.inf)      # of other blocks
 
 
 def test_the_answer_says_what_a_rule_hides() -> None:
