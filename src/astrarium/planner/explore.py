@@ -91,7 +91,8 @@ class Explored(Struct, frozen=True):
     the best of the space. `refused`: why the sizes of a layout do not divide the model, where there is one. `smallest`:
     bytes that the fullest rank needs at least, of the layouts that do not fit. `looked`: every layout that was
     simulated, or whose exact memory was. `left`: ep -> the lowest (lower bound of the objective, layout) of those that
-    were not; `eps`: all that layouts have. `bounds`: gives the lower bounds of any layout."""
+    were not; `eps`: all that layouts have. `bounds`: gives the lower bounds of any layout, of the objective
+    and of memory."""
 
     found: tuple[Trial, ...]
     layouts: int
@@ -103,7 +104,7 @@ class Explored(Struct, frozen=True):
     smallest: float = math.inf
     looked: tuple[Trial, ...] = ()
     left: Mapping[int, tuple[float, Layout]] = field(default_factory=dict)
-    bounds: Callable[[Layout], Candidate | None] = lambda _: None
+    bounds: Callable[[Layout], tuple[float, float] | None] = lambda _: None
     eps: tuple[int, ...] = ()
 
 
@@ -143,6 +144,11 @@ class _Search(Struct, dict=True):
             self.replicas[ranks] = replicas_of(costs, mesh, layout.zero, self.wires)
         bound = lower_bound_of(self.job, layout, costs, self.shapes[parts], self.replicas[ranks], self.wires)
         return Candidate(layout, bound, self.objective.bound(bound))
+
+    def bounds(self, layout: Layout) -> tuple[float, float] | None:
+        """Lower bounds of a layout's objective and memory."""
+        found = self.candidate(layout)
+        return None if found is None else (found.least, found.bound.memory)
 
     def _selects(self, blocks: Layout) -> bool:
         """Whether recomputing attention's core changes the blocks; that depends on which axes there are alone."""
@@ -317,4 +323,4 @@ def explore(job: Job, machine: Machine, *, top: int = 5, every: Iterable[Layout]
                     tuple(trial for trial in done if trial.problem and trial.least < last), left.least,
                     search.refused,
                     min([left.smallest, *(trial.memory for trial in done if trial.memory > machine.room)]), tuple(done),
-                    left.least_of_ep(), search.candidate, tuple(sorted(left.eps)))
+                    left.least_of_ep(), search.bounds, tuple(sorted(left.eps)))

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.planner.job import Job
-from astrarium.planner.rules import Rule, Ruling, rulings
+from astrarium.planner.rules import UNEVEN_PARTS, Rule, Ruling, rulings
 from astrarium.search import Space
 from astrarium.search.constraints import ContradictionError
 from astrarium.workload.schedule import load_schedule
@@ -111,8 +111,11 @@ class Allowed(Struct, frozen=True):
         yield from _points(space)
 
     def left_out(self, rule: Rule) -> Iterator[Layout]:
-        """Every layout that this rule alone leaves out; those with recomputation only if none is without."""
-        plain = {"recompute": ["none"]} if "none" in self.choices["recompute"] else {}
+        """Every layout that this rule alone leaves out, of few virtual stages where some are; those with recomputation
+        only if none is without."""
+        few = [each for each in self.choices["virtual_stages"] if each <= UNEVEN_PARTS]
+        plain = {"virtual_stages": few or self.choices["virtual_stages"],
+                 **({"recompute": ["none"]} if "none" in self.choices["recompute"] else {})}
         others = [each.rule for each in self.rulings if not each.lifted and each.rule is not rule]
         try:
             space = msgspec.structs.replace(self, choices={**self.choices, **plain})._space(others)

@@ -236,7 +236,8 @@ def _not_simulated(explored: Explored, space: Allowed, machine: Machine, best: f
                    ) -> tuple[tuple[OfEp, ...], tuple[Hidden, ...]]:
     """The best layout of each ep, and what rules leave out, on the machine of the best line."""
     rules = [each.rule for each in space.rulings if not each.lifted]
-    return (per_ep(explored.eps, explored.looked, explored.left) if len(explored.eps) > 1 else (),
+    done = [(trial.value, trial.layout) for trial in explored.looked if not math.isnan(trial.value)]
+    return (per_ep(explored.eps, done, explored.left) if len(explored.eps) > 1 else (),
             hidden_by(rules, space, explored.bounds, machine.room, best))
 
 

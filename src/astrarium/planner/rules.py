@@ -14,7 +14,7 @@ from astrarium.planner.job import ENDS, Job
 from astrarium.search.expression import compiled, names_in
 from astrarium.search.scope import parse
 
-__all__ = ["NAMES", "Rule", "Ruling", "known_rules", "ruled", "rules_of", "rulings"]
+__all__ = ["NAMES", "UNEVEN_PARTS", "Rule", "Ruling", "known_rules", "ruled", "rules_of", "rulings"]
 
 MOST_SAMPLES, MOST_TOKENS = 8, 32768       # of a micro-batch: the larger of the two
 SHORTEST = 1024         # tokens of a sample that a context-parallel rank has at least

@@ -243,7 +243,7 @@ def _hides(rule: str, found: Shortlist) -> str:
     if hidden is None:
         return ""
     faster = "faster" if found.objective.name == "time" else "better"
-    return (f"\n    leaves out {hidden.count:,} that may be {faster} than line 1: "
+    return (f"\n    leaves out {hidden.count:,} (of at most 2 parts a stage) that may be {faster} than line 1: "
             f"{found.objective.shown(hidden.least)} at least ({hidden.layout}), with --lift {rule}")
 
 
