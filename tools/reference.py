@@ -127,7 +127,7 @@ def argument(action: argparse.Action) -> tuple[str, str]:
     names = ", ".join(action.option_strings)
     needed = action.required if action.option_strings else action.nargs not in ("?", "*")
     words = f"{names} {takes}".strip()
-    return code(words) + (" (required)" if needed else ""), (action.help or "").replace("<", "&lt;")
+    return code(words) + (" (required)" if needed else ""), (action.help or "").replace("<", "&lt;").replace("%%", "%")
 
 
 # ------------------------------------------------------------ choices

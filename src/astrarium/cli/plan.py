@@ -95,8 +95,8 @@ def _today_flags(parser: Parser) -> None:
     parser.add_argument("--ignore", metavar="KEY[,KEY...]", action="append", default=[],
                         help="keys of the file of --from to ignore, by name or pattern; may be repeated")
     parser.add_argument("--measured", metavar="STEP|MFU",
-                        help="with --from: what a step takes today (21.3s, or MFU: 38%%); steps are scaled to it, and "
-                             "changes of one part of the layout are listed by what they bring")
+                        help="with --from: what a step takes today (its time, 21.3s, or its MFU, 38%%); steps are "
+                             "scaled to it, and changes of one part of the layout are listed by what they bring")
 
 
 def _results(parser: Parser) -> None:
