@@ -15,7 +15,6 @@ from astrarium.cost.capital import dollars
 from astrarium.cost.figure import plain_number
 from astrarium.design import Design
 from astrarium.system.config import System
-from astrarium.workload.inference.config import Inference
 
 __all__ = ["PER", "SHOWN", "on_whole_host", "shares"]
 
@@ -47,6 +46,8 @@ def shares(name: str, amount: float, done: Mapping[str, float]) -> dict[str, flo
 def on_whole_host(design: Design) -> tuple[Design, float]:
     """(the machine of an inference design with its one host full, the share of it that the design has). Where the
     design's NPUs fill hosts, are rented one by one, or are not in one dim: (the design, 1)."""
+    from astrarium.workload.inference.config import Inference  # runs of anything else start without it
+
     cost, network = design.cost, design.network
     size = 0 if cost.host is None or cost.rental is not None else part(cost.host).npus
     if network.fabric is not None or len(network.flat) > 1 or design.npu_types or network.npus >= size:
