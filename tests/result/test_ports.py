@@ -110,6 +110,29 @@ def test_folded_full_and_pure_runs_need_ports_equally(work: dict[str, Any]) -> N
     assert found[0].max() > 0
 
 
+def test_drawn_layouts_need_ports_no_longer_than_simulated_messages_take() -> None:
+    """Messages share ports, so the simulated step is the rival of the bound."""
+    rng, beyond = random.Random(4), 0
+    for _ in range(12):
+        hosts, per_host = rng.choice([2, 4, 8]), rng.choice([2, 4])
+        tp, zero = rng.choice([1, 1, per_host]), rng.choice([1, 3, 3, 3])
+        dp = hosts * per_host // tp
+        nics, more = rng.choice(["1 GB/s", "5 GB/s", "25 GB/s"]), dict[str, Any]()
+        if rng.random() < 0.5:
+            moe = ar.Experts(experts=8, top_k=2, expert_ffn=1024)
+            more = {"ep": rng.choice([each for each in (1, 2, 4, 8) if dp % each == 0]), "moe": moe}
+        decoder = ar.Decoder(layers=4, d_model=1024, heads=16, kv_heads=8, ffn=2816, vocab=32_000, seq=2048,
+                             moe=more.pop("moe", None))
+        work = ar.Transformer(decoder, global_batch=dp * rng.choice([2, 4]), dp=dp, tp=tp, micro_batch=1, zero=zero,
+                              **more)
+        measured, simulated = (ar.simulate(replace(
+            sharded(), workload=work, network=network(hosts, per_host, nics), collective=ar.Collective(model=model)))
+            for model in ("measured", "simulated"))
+        assert 0 < measured.ports.most <= simulated.makespan_ps, work
+        beyond += measured.ports.most > measured.makespan_ps
+    assert beyond       # some runs end before their port could carry all
+
+
 def test_figures_count_with_what_ports_need_and_a_run_says_so(tmp_path: Path, run: Run) -> None:
     design = experts()
     result = ar.simulate(design)
