@@ -7,8 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Student's t, 97.5 %, for 1 to 9 degrees of freedom; the last stands for more."""
+from astrarium.search.intervals import student
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ def over_seeds(values: Sequence[float]) -> Interval | None:
     mean = statistics.mean(values)
     half = math.inf
     if len(values) > 1:
-        half = STUDENT[min(len(values) - 1, len(STUDENT)) - 1] * statistics.stdev(values) / math.sqrt(len(values))
+        half = student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(mean, mean - half, mean + half, len(values))
 
 

@@ -17,7 +17,7 @@ from astrarium.errors import InputError
 from astrarium.search import Space, search
 from astrarium.search.bundle import rerun, write_bundle
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.fidelity import LOOKS, Correlation, correlation, on_model, stored
+from astrarium.search.fidelity import LOOKS, Correlation, correlation, on_model, saved
 from astrarium.search.goal import goal_of
 from astrarium.search.studyfile import load_study
 
@@ -59,7 +59,7 @@ def test_the_dear_model_decides_and_a_study_goes_on(tmp_path: Path) -> None:
                    fidelity=["closed_form", "contention"])
     assert [(each.point, each.verdict.values) for each in load_study(part).trials()] == [
         (each.point, each.verdict.values) for each in trials]
-    assert again.fidelity == whole.fidelity == stored(str(part))
+    assert again.fidelity == whole.fidelity == saved(str(part))
     [found] = whole.fidelity
     assert found.verdict == "high"
     assert len(found.promoted) == 10
@@ -94,7 +94,7 @@ def test_a_model_that_does_not_rank_alike_costs_nothing(tmp_path: Path) -> None:
     assert one == two
     assert [f"closed_form {why} contention" in note for note in found.notes
             for why in ("is not known to rank designs as", "ranks designs unlike")].count(True) == 1
-    assert stored(str(tmp_path / "two.study")) == found.fidelity
+    assert saved(str(tmp_path / "two.study")) == found.fidelity
 
 
 def test_a_chain_of_models_without_files() -> None:

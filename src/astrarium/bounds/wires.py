@@ -73,7 +73,7 @@ class Wires(Struct, frozen=True, eq=False):
         return min(needed, self.bound(op, size, axes, mesh)) if needed else 0.0
 
     def port_rate(self, op: CommOp, axes: tuple[str, ...], mesh: Mesh) -> float:
-        """The same per byte, however many bytes there are and in however many collectives."""
+        """`port` per byte, however many bytes there are and in however many collectives."""
         return self.port(op, LARGE, axes, mesh) / LARGE
 
     @property

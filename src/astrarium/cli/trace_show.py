@@ -25,7 +25,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the counts."""
-    from astrarium.report.trace.times import arrived_of, arrived_tables, time_tables, times_of
+    from astrarium.report.trace.times import collectives_from_last_arrival, last_arrival_tables, time_tables, times_of
     from astrarium.trace import groups_of, read_traces
     from astrarium.trace.counts import statistics
     from astrarium.trace.micros import in_ns
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
                              expected=f"a trace (.et), or for a design file astrarium show {path}")
     first = options.file[0]
     traces = read_traces(first if len(options.file) == 1 and "*" in first else options.file)
-    arrived = arrived_of(traces) if traces.ranks > 1 else ()
+    arrived = collectives_from_last_arrival(traces) if traces.ranks > 1 else ()
     counted = statistics(traces.classes[0])
     times = times_of(traces.classes[0], traces.texts, groups_of(traces))
     from astrarium.report.pages.page import ShownTrace
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.report.trace.statistics import statistics_tables
 
     tables = [*statistics_tables(counted, traces.sources[0]), *time_tables(times),
-              *arrived_tables(arrived, traces.ranks)]
+              *last_arrival_tables(arrived, traces.ranks)]
     write_page(page, options, ShownTrace(traces.sources[0], tables, times, traces.classes[0]))
     if options.html:
         note(f"wrote {options.html}")

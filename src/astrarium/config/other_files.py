@@ -6,12 +6,13 @@ import re
 
 from astrarium.errors import short_name
 
-__all__ = ["other_file"]
+__all__ = ["MATRIX", "other_file"]
 
 _BEGIN = r"\A\ufeff?(?:\s*#[^\n]*\n|\s)*"
+MATRIX = "a connection matrix of htsim (messages)"
 HTSIM = ("a topology of htsim", "`network: {{fabric: {{file: {0}}}}}` in a design, or `astrarium show {0}`")
 KINDS = (
-    (_BEGIN + r"nodes\s+\d+\s+connections\s+\d+", "a connection matrix of htsim (messages)",
+    (_BEGIN + r"nodes\s+\d+\s+connections\s+\d+", MATRIX,
      "a workload of the same messages: `workload: {{source: micro, pattern: all_to_all, payload: 2 MB, npus: N}}`, "
      "whose patterns are all_to_all, incast, outcast, ring and pairs"),
     (_BEGIN + r"(?:nodes|tiers|podsize)\s+\d+\s+(?:nodes|tiers|podsize)\s+\d+", *HTSIM),

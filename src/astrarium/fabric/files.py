@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from astrarium.config.other_files import other_file
+from astrarium.config.other_files import MATRIX, other_file
 from astrarium.config.yamlfile import parse_yaml, read_text, to_yaml
 from astrarium.errors import InputError, nearest
 from astrarium.fabric.htsim import fat_tree, is_fat_tree
@@ -36,7 +36,7 @@ def read_document(path: str) -> Document:
     if text.lstrip("\ufeff \t\r\n")[:1] == "<":
         return _host(text, path)
     other = other_file(text, path) if is_fat_tree(text) else None
-    if other is not None and "matrix" in other[0]:
+    if other is not None and other[0] == MATRIX:
         raise InputError(path, f"is {other[0]}, not a network", expected=other[1])
     if is_topology(text):
         return topology(text, path)

@@ -93,7 +93,7 @@ class Result(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def at_least(self) -> Duration:
-        """The same as a float of ns that prints with its unit."""
+        """`at_least_ps` as a float of ns that prints with its unit."""
         return duration(self.at_least_ps)
 
     @property

@@ -35,8 +35,8 @@ from astrarium.search.subject import SIMULATED, subject_of
 from astrarium.search.trial import Trial
 from astrarium.workload.jobs import Jobs
 
-__all__ = ["TRIALS", "Cheaper", "Correlation", "cheaper", "correlation", "drawn", "in_both", "kept", "notes_of",
-           "on_model", "promoted", "stored"]
+__all__ = ["TRIALS", "Cheaper", "Correlation", "cheaper", "correlation", "notes_of", "on_model", "pairs_of", "probe",
+           "promoted", "save_found", "saved"]
 
 TRIALS = 100        # of the search in the cheaper model
 PROMOTED = 10       # its best designs, with which the dear search starts
@@ -199,7 +199,7 @@ def promoted(first: Cheaper, best: Sequence[Trial], problem: str) -> list[tuple[
     return [(trial, first.space.values(trial.point)) for trial in best[:PROMOTED]]
 
 
-def in_both(space: Space, best: Sequence[tuple[Trial, Mapping[str, Any]]], trials: Iterable[Trial]
+def pairs_of(space: Space, best: Sequence[tuple[Trial, Mapping[str, Any]]], trials: Iterable[Trial]
             ) -> tuple[tuple[float, float], ...]:
     """The first objective of promoted designs in the cheaper model and, among `trials`, in the dear one."""
     dear = {trial.point: trial.verdict.values[0] for trial in trials
@@ -221,7 +221,7 @@ def notes_of(first: Cheaper, found: Correlation, notes: Sequence[str] = ()) -> I
                "search in the dear model alone chooses others")
 
 
-def drawn(space: Space, goal: Goal, model: str, run: Callable[[int], Sequence[Trial]], limits: Limits = NO_LIMITS
+def probe(space: Space, goal: Goal, model: str, run: Callable[[int], Sequence[Trial]], limits: Limits = NO_LIMITS
           ) -> tuple[Sequence[Trial], Correlation]:
     """Draw random designs until their rank correlation in both models is high or low, at most those of LOOKS.
 
@@ -253,7 +253,7 @@ def drawn(space: Space, goal: Goal, model: str, run: Callable[[int], Sequence[Tr
     return trials, found
 
 
-def kept(study: str | os.PathLike[str] | None, found: Sequence[Correlation]) -> None:
+def save_found(study: str | os.PathLike[str] | None, found: Sequence[Correlation]) -> None:
     """Keep correlations in the file of a study, for reports; does nothing if the file cannot be written."""
     if study is not None:
         with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(os.fspath(study))) as data, data:
@@ -262,7 +262,7 @@ def kept(study: str | os.PathLike[str] | None, found: Sequence[Correlation]) -> 
                              [(place, msgspec.json.encode(each).decode()) for place, each in enumerate(found)])
 
 
-def stored(file: str) -> tuple[Correlation, ...]:
+def saved(file: str) -> tuple[Correlation, ...]:
     """The correlations that the file of a study keeps, the cheapest model first."""
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro",
                                                                                uri=True)) as data:

@@ -17,7 +17,7 @@ from astrarium.registry import cell, printed
 from astrarium.search.agents.base import Agent, Closing, Hearing, Options, Proof, Prover, Told, chosen_agent, started
 from astrarium.search.agents.sampling import Random
 from astrarium.search.axes import Point
-from astrarium.search.fidelity import TRIALS, Correlation, cheaper, drawn, in_both, kept, notes_of, promoted
+from astrarium.search.fidelity import TRIALS, Correlation, cheaper, notes_of, pairs_of, probe, promoted, save_found
 from astrarium.search.flight import Flight
 from astrarium.search.goal import Case, goal_of
 from astrarium.search.inputs import inputs_of
@@ -93,7 +93,7 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     random, said, below = cast("Sequence[Trial]", ()), None, None
     if first is not None:
         with working() as workers, Store(first.file(study, "drawn") or MEMORY) as store:
-            random, said = drawn(made.space, goal, first.model, partial(_random, made, store, workers, progress),
+            random, said = probe(made.space, goal, first.model, partial(_random, made, store, workers, progress),
                                  limits_of(limit))
         if said.verdict == "high":
             below = search(
@@ -111,10 +111,10 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         found = conduct(replace(made, starts=points), trials, store, workers, progress, known_verdicts)
         notes = (*starts.notes, *found.notes)
         if first is not None and said is not None:
-            said = replace(said, promoted=in_both(made.space, best, store.trials()))
+            said = replace(said, promoted=pairs_of(made.space, best, store.trials()))
             found = replace(found, fidelity=(*(below.fidelity if below else ()), said))
             notes += tuple(notes_of(first, said, below.notes if below else ()))
-            kept(study, found.fidelity)
+            save_found(study, found.fidelity)
     return replace(found, notes=notes)
 
 

@@ -56,7 +56,7 @@ def of_text(text: str) -> tuple[str, str] | None:
 
 
 def of_yaml(text: str) -> tuple[str, str] | None:
-    """The same of a YAML file."""
+    """(what a file is, what would do) for a YAML file of another program."""
     return _first(text, YAMLS)
 
 

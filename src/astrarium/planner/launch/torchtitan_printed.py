@@ -54,8 +54,8 @@ def is_printed(data: Any) -> bool:
 
 
 def as_toml(data: Mapping[str, Any], where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """(the sections as of a TOML file, sentences on what is assumed). Raises InputError for a section that is none, and
-    for tokens that are no whole samples."""
+    """(the sections as of a TOML file, sentences on what is assumed). Raises InputError for a section that is not an
+    object, and for a number of tokens that is not a whole number of samples."""
     for name in ("model_spec", "training", "parallelism", "optimizer", "compile"):
         if not isinstance(data.get(name) or {}, Mapping):
             raise InputError(f"{where}: {name}", "is no object", expected="a section of torchtitan's configuration")

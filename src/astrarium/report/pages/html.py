@@ -17,21 +17,8 @@ from astrarium.report.tables.table import Table
 from astrarium.units import Rounded
 from astrarium.version import version
 
-__all__ = [
-    "Download",
-    "bar",
-    "details",
-    "escape",
-    "key",
-    "named",
-    "note",
-    "page",
-    "section",
-    "table",
-    "table_of",
-    "wide",
-    "with_command",
-]
+__all__ = ["Download", "bar", "details", "escape", "key", "named", "note", "page", "section", "table", "table_of",
+           "wide", "with_command"]
 
 _COMMAND = "<!--the command-->"         # of `page`, where `with_command` puts the command line
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"

@@ -22,7 +22,7 @@ class Drawing(Struct, frozen=True):
     Args:
         verbs: whose answers it draws, as in `Page`: run (a `ShownRun`), runs (a list of `Run`), plan (`Shortlist`),
             plan_serving (`ServingPlan`), serve (`ShownServing`), report (`StudyReport`), explain (`Explanation`,
-            `Gains` or `ServingExplanation`, validate (`Validation`), calibrate (`Calibration`), trace
+            `Gains` or `ServingExplanation`), validate (`Validation`), calibrate (`Calibration`), trace
             (`ShownTrace`).
         draw: the plot of such an answer; raises InputError where the answer lacks the data, and says what to record.
     """

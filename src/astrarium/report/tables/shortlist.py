@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from astrarium.cost import FIGURES
 from astrarium.planner.breakdown import AXES
 from astrarium.planner.explore import Progress
+from astrarium.planner.rules import UNEVEN_PARTS
 from astrarium.planner.shortlist import Line, OfEp, Shortlist
 from astrarium.report.tables.interval import interval_remarks, span
 from astrarium.report.tables.table import Table
@@ -243,7 +244,8 @@ def _hides(rule: str, found: Shortlist) -> str:
     if hidden is None:
         return ""
     faster = "faster" if found.objective.name == "time" else "better"
-    return (f"\n    leaves out {hidden.count:,} (of at most 2 parts a stage) that may be {faster} than line 1: "
+    few = f" (of at most {UNEVEN_PARTS} parts a stage)" if hidden.layout.virtual_stages <= UNEVEN_PARTS else ""
+    return (f"\n    leaves out {hidden.count:,}{few} that may be {faster} than line 1: "
             f"{found.objective.shown(hidden.least)} at least ({hidden.layout}), with --lift {rule}")
 
 

@@ -26,7 +26,7 @@ from astrarium.search.analysis import (
 )
 from astrarium.search.best import Ranked, ranked, stored_memory, thinned
 from astrarium.search.convergence import Contest, Convergence, contest, convergence
-from astrarium.search.fidelity import Correlation, stored
+from astrarium.search.fidelity import Correlation, saved
 from astrarium.search.inputs import of_values
 from astrarium.search.sobol import Sobol, sampled, sobol_indices
 from astrarium.search.studyfile import StoredStudy, refuse_others
@@ -125,7 +125,7 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
                                                     for design, memory in stored_memory(study.path).items()},
                      progress=None if progress is None else partial(progress, "designs with their memory"))),
         sobol, sobol_problem,
-        tuple((each.path, found) for each in studies if each.plan.fidelity for found in stored(each.path)),
+        tuple((each.path, found) for each in studies if each.plan.fidelity for found in saved(each.path)),
         contest(studies))
 
 

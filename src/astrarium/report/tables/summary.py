@@ -115,11 +115,11 @@ def _tier(tier: TierUse) -> tuple[str, str, str, str]:
 def job_table(result: Result) -> Table:
     """Every job: where it ran, how long it took from its start, and how long it takes alone. A job that others run
     beside for a part of its time only has its slowdown there, too: what it lost, it lost in that part."""
-    together = [_beside(job, result.jobs) for job in result.jobs]
+    together = [_overlap(job, result.jobs) for job in result.jobs]
     parts = any(beside < 0.99 * job.makespan_ps for beside, job in zip(together, result.jobs))
     rows = [(job.name, f"{len(job.ranks):,}", _cut(spans(job.npus.tolist())), _time(job.start_ps),
              _time(job.makespan_ps), "" if job.exposed_comm_ps is None else _time(job.exposed_comm_ps),
-             _time(job.alone_ps), f"{job.slowdown:.3f}x", *((_share(beside, job.makespan_ps), _there(job, beside))
+             _time(job.alone_ps), f"{job.slowdown:.3f}x", *((_share(beside, job.makespan_ps), _slowdown_in(job, beside))
                                                            if parts else ()))
             for job, beside in zip(result.jobs, together)]
     return Table("jobs (alone: on the same NPUs, without the others)", "<><>>>>>" + (">>" if parts else ""), rows,
@@ -127,7 +127,7 @@ def job_table(result: Result) -> Table:
                   *(("beside others", "slowdown there") if parts else ())))
 
 
-def _beside(job: JobResult, jobs: Sequence[JobResult]) -> int:
+def _overlap(job: JobResult, jobs: Sequence[JobResult]) -> int:
     """ps of a job in which another one runs."""
     found, last, end = 0, job.start_ps, job.start_ps + job.makespan_ps
     for other in sorted((each for each in jobs if each is not job), key=lambda each: each.start_ps):
@@ -136,7 +136,7 @@ def _beside(job: JobResult, jobs: Sequence[JobResult]) -> int:
     return found
 
 
-def _there(job: JobResult, beside: int) -> str:
+def _slowdown_in(job: JobResult, beside: int) -> str:
     """The slowdown of a job in `beside` ps, outside of which it is as fast as alone."""
     alone = beside - (job.makespan_ps - job.alone_ps)
     return f"{beside / alone:.3f}x" if alone > 0 else "-"

@@ -19,7 +19,7 @@ from astrarium.trace.node import decode_metadata
 from astrarium.units import format_bytes, format_rate, format_time
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["CollectiveTime", "Times", "arrived_of", "arrived_tables", "time_tables", "times_of"]
+__all__ = ["CollectiveTime", "Times", "collectives_from_last_arrival", "last_arrival_tables", "time_tables", "times_of"]
 
 NS_PER_US, LONGEST = 1000, 10
 Key = tuple[int, str, "int | None"]      # operation, the one asked for, ranks
@@ -103,7 +103,7 @@ def _length(intervals: Intervals) -> int:
     return int((intervals[1] - intervals[0]).sum())
 
 
-def arrived_of(traces: Traces) -> tuple[CollectiveTime, ...]:
+def collectives_from_last_arrival(traces: Traces) -> tuple[CollectiveTime, ...]:
     """Collectives of all ranks from the arrival of the last one: of each the shortest recorded time of its members,
     which has no waiting for others in it where all members have a trace. busbw is the median by bytes: half of the
     bytes went at this rate or faster, so that single ones whose last member has no trace do not count. Only
@@ -201,8 +201,8 @@ def time_tables(times: Times) -> list[Table]:
     return tables
 
 
-def arrived_tables(found: tuple[CollectiveTime, ...], ranks: int) -> list[Table]:
-    """`arrived_of` as a table; `ranks`: how many have a trace."""
+def last_arrival_tables(found: tuple[CollectiveTime, ...], ranks: int) -> list[Table]:
+    """`collectives_from_last_arrival` as a table; `ranks`: how many have a trace."""
     most = max((each.ranks or 0 for each in found), default=0)
     some = f"\n{ranks} of {most} ranks have a trace: where another came last, waiting for it is in the time" \
         if ranks < most else ""

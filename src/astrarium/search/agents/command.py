@@ -15,7 +15,7 @@ import msgspec
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.outside import LONGEST, Channel, Dialogued, Message
+from astrarium.search.agents.outside import LONGEST, Channel, Message, OutsideOptions
 
 __all__ = ["Command"]
 
@@ -24,7 +24,7 @@ FAREWELL = 1.0          # seconds in which a program may end by itself
 WHO = "agent command"
 
 
-class Command(Dialogued, frozen=True, kw_only=True):
+class Command(OutsideOptions, frozen=True, kw_only=True):
     """A program as an agent: lines of JSON, described in the guide on searches. Its answers are stored with the study
     before they run, and a study that goes on does not ask for them again."""
 

@@ -11,7 +11,7 @@ import msgspec
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.outside import LONGEST, Channel, Dialogued, Message
+from astrarium.search.agents.outside import LONGEST, Channel, Message, OutsideOptions
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -23,7 +23,7 @@ FAREWELL = 1.0      # seconds for the last message
 LINES = "application/jsonl"
 
 
-class Http(Dialogued, frozen=True, kw_only=True):
+class Http(OutsideOptions, frozen=True, kw_only=True):
     """A server as an agent: the messages of `command` by POST, described in the guide on searches. It is sent nothing
     twice, so it keeps what it was told; a search that goes on begins with the knobs and all trials."""
 

@@ -15,7 +15,7 @@ from astrarium.search.evaluate import Judge
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
-__all__ = ["LONGEST", "QUESTIONS", "Assistant", "Channel", "Dialogued", "Message", "Outside", "dialogue_of"]
+__all__ = ["LONGEST", "QUESTIONS", "Assistant", "Channel", "Message", "Outside", "OutsideOptions", "dialogue_of"]
 
 LONGEST = 1 << 24       # bytes of an answer
 QUESTIONS = 100         # explanations before one proposal
@@ -85,7 +85,7 @@ class Outside:
             self._channel.end([*self._waiting, {"type": "end"}])
 
 
-class Dialogued(Options, frozen=True, kw_only=True):
+class OutsideOptions(Options, frozen=True, kw_only=True):
     """Options of agents that are asked in lines of JSON."""
 
     outside: ClassVar[bool] = True

@@ -169,7 +169,7 @@ class _Body:
 
 
 def known_host(host: str, settings: Settings) -> None:
-    """Raises RefusedError for a header Host that is no name of this server."""
+    """Check the header Host. Raises RefusedError if the server does not have that name."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:

@@ -22,7 +22,7 @@ from astrarium.service.answer import Progress
 from astrarium.service.context import Context
 from astrarium.service.folder import Folder
 from astrarium.service.guard import guard
-from astrarium.service.web.answers.work import LIMITS, done
+from astrarium.service.web.answers.work import LIMITS, run_job
 
 __all__ = ["main"]
 
@@ -81,7 +81,7 @@ def _done(folder: str) -> dict[str, Any]:
         job = json.load(stream)
     begun = time.monotonic()
     try:
-        html = done(job["verb"], job["asked"], Context(Folder(os.getcwd()), LIMITS, _Progress(folder)), folder)
+        html = run_job(job["verb"], job["asked"], Context(Folder(os.getcwd()), LIMITS, _Progress(folder)), folder)
     except AstrariumError as error:
         return {"error": str(error)}
     except MemoryError:

@@ -16,7 +16,7 @@ MS = 1e6        # ns
 
 
 def compared(files: Sequence[str], serving: Serving, note: Callable[[str], object]) -> list[dict[str, Any]]:
-    """Mean times of each log, measured and predicted (ns), as plain rows. Raises InputError for a file that is no log.
+    """Mean times of each log, measured and predicted (ns), as plain rows. Raises InputError if a file is not a log.
 
     Args:
         files: The logs.

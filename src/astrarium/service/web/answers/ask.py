@@ -17,13 +17,13 @@ from astrarium.service.web.answers.design import answer, design_page, details, s
 from astrarium.service.web.answers.files import file_page, kind_answer
 from astrarium.service.web.answers.question import Ask
 from astrarium.service.web.answers.start import start_choices
-from astrarium.service.web.answers.work import begun
+from astrarium.service.web.answers.work import prepare_job
 
 __all__ = ["ask"]
 
 VIEWS: Mapping[str, Callable[[Ask, Context], dict[str, Any]]] = MappingProxyType({
     "choices": start_choices, "design": design_page, "answer": answer, "details": details, "text": saved_text,
-    "compare": compare_answer, "kind": kind_answer, "file": file_page, "job": begun})
+    "compare": compare_answer, "kind": kind_answer, "file": file_page, "job": prepare_job})
 
 
 def ask(request: Ask, context: Context) -> Answer:

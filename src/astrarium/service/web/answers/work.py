@@ -17,7 +17,7 @@ from astrarium.service.operations import agent, calibrate, plan, report, serve, 
 from astrarium.service.web.answers.axes import space_followed
 from astrarium.service.web.answers.question import Ask
 
-__all__ = ["LIMITS", "begun", "done"]
+__all__ = ["LIMITS", "prepare_job", "run_job"]
 
 LIMITS = Limits(seconds=float("inf"), designs=100_000)      # of a job, which a person can stop
 
@@ -41,7 +41,7 @@ _KINDS: Mapping[str, _Kind] = MappingProxyType({
 """What a job may be."""
 
 
-def begun(question: Ask, context: Context) -> dict[str, Any]:
+def prepare_job(question: Ask, context: Context) -> dict[str, Any]:
     """The request of a job, and its command line; `JOB` is its folder. Raises RefusedError, and InputError."""
     kind, context = _KINDS[question.verb], replace(context, limits=LIMITS)
     request = {**question.request, **kind.files}
@@ -51,7 +51,7 @@ def begun(question: Ask, context: Context) -> dict[str, Any]:
     return {"command": kind.command(found, context), "request": msgspec.to_builtins(found)}
 
 
-def done(verb: str, request: Mapping[str, Any], context: Context, folder: str) -> str:
+def run_job(verb: str, request: Mapping[str, Any], context: Context, folder: str) -> str:
     """Do the work: the answer as HTML, and in `folder` the page. Raises what operations raise."""
     from astrarium.config.whole import write_whole
     from astrarium.report.pages.page import page_of
