@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -36,13 +35,13 @@ public:
         } else {
             spare_ = listed_[id].next;
         }
-        listed_[id] = {event, nothing};
-        file({time, id, static_cast<std::uint32_t>(c)});
+        listed_[id] = {event, nothing, static_cast<std::uint32_t>(c)};
+        file(time, id);
     }
     // Something arrives, an event of class `arrive` whose key is asked for only where others are to be handled in the same instant.
     void arrival(Tick time, std::uint32_t number) {
         count();
-        file({time, number | bare, arrive});
+        file(time, number | bare);
     }
 
     // Class `done` only marks state, in any order unless `strict`; the others are sorted.
@@ -58,15 +57,30 @@ public:
     // All that is scheduled, in order of time and class: visit(time, class, events).
     template <class Visit>
     void each(Visit&& visit, std::uint32_t arrivals) const {
-        std::map<std::pair<Tick, int>, std::vector<Keyed>> all;
-        const auto add = [&](Tick time, int c, std::uint32_t id) {
-            all[{time, c}].push_back(id & bare ? Keyed{0, 0, arrivals, id & ~bare, 0} : listed_[id].event);
-        };
-        for (int c = 0; c < classes; ++c)
-            for (const std::uint32_t id : current_[c]) add(instant_, c, id);
-        for (const auto& waiting : apart_)
-            for (const Pending& it : waiting) add(it.time, static_cast<int>(it.cls), it.id);
-        for (const auto& [when, events] : all) visit(when.first, when.second, events);
+        std::vector<std::pair<Tick, std::uint32_t>> all;
+        for (const auto& ids : current_)
+            for (const std::uint32_t id : ids) all.push_back({instant_, id});
+        for (std::uint32_t places = used_places_; places != 0; places &= places - 1) {
+            const auto place = static_cast<std::size_t>(std::countr_zero(places));
+            for (std::uint64_t values = values_[place]; values != 0; values &= values - 1)
+                for (std::uint32_t at = apart_[place << digit | static_cast<std::size_t>(std::countr_zero(values))].first; at != nothing;
+                     at = pending_[at].next)
+                    all.push_back({pending_[at].time, pending_[at].id});
+        }
+        std::stable_sort(all.begin(), all.end(), [this](const auto& x, const auto& y) {
+            return x.first != y.first ? x.first < y.first : class_of(x.second) < class_of(y.second);
+        });
+        std::vector<Keyed> events;
+        for (std::size_t i = 0; i < all.size();) {
+            const auto [time, first] = all[i];
+            const std::uint32_t c = class_of(first);
+            events.clear();
+            for (; i < all.size() && all[i].first == time && class_of(all[i].second) == c; ++i) {
+                const std::uint32_t id = all[i].second;
+                events.push_back(id & bare ? Keyed{0, 0, arrivals, id & ~bare, 0} : listed_[id].event);
+            }
+            visit(time, static_cast<int>(c), events);
+        }
     }
 
     // The next instant, to its end; not when empty(). It calls to.event(event), and to.arrival(number) for what arrives while nothing else
@@ -110,13 +124,15 @@ private:
     };
     struct Listed {
         Keyed event;
-        std::uint32_t next;
+        std::uint32_t next, cls;
     };
     struct Pending {
         Tick time;
-        std::uint32_t id, cls;  // id: in listed_, or that of an arrival
+        std::uint32_t id, next;  // id: in listed_, or that of an arrival
     };
-    using Waiting = std::vector<Pending>;
+    struct Waiting {  // a list in pending_, in the order in which they were filed
+        std::uint32_t first = nothing, last = nothing;
+    };
 
     // A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, J. ACM 37(2), 1990): times never go back, so an event waits with those whose time has
     // the same digit where it first differs from the instant's. Once the instants before them are over, they are filed anew from
@@ -124,11 +140,12 @@ private:
     Tick instant_ = 0;
     std::vector<std::uint32_t> current_[classes];  // of the instant
     std::uint32_t waiting_ = 0;                    // which of these have events
-    Waiting apart_[places << digit], refiled_;     // by place and value of the digit
+    Waiting apart_[places << digit];               // by place and value of the digit
     std::uint32_t used_places_ = 0;                // places with events
     std::uint64_t values_[places] = {};            // of each place: values with events
+    std::vector<Pending> pending_;
     std::vector<Listed> listed_;
-    std::uint32_t spare_ = nothing;  // of listed_: a list of those that are over
+    std::uint32_t spare_ = nothing, spare_pending_ = nothing;  // of listed_ and pending_: lists of those that are over
     std::vector<Keyed> batch_;
     std::uint32_t scheduled_ = 0;
 
@@ -146,20 +163,45 @@ private:
         return static_cast<std::size_t>(place << digit | std::countr_zero(values_[place]));
     }
 
-    static Tick earliest(const Waiting& some) {
-        return std::min_element(some.begin(), some.end(), [](const Pending& x, const Pending& y) { return x.time < y.time; })->time;
+    std::uint32_t class_of(std::uint32_t id) const { return id & bare ? arrive : listed_[id].cls; }
+
+    Tick earliest(const Waiting& some) const {
+        Tick time = pending_[some.first].time;
+        for (std::uint32_t at = pending_[some.first].next; at != nothing; at = pending_[at].next) time = std::min(time, pending_[at].time);
+        return time;
     }
 
-    void file(const Pending& it) {
-        if (it.time != instant_) {
-            const int place = (std::bit_width(static_cast<std::uint64_t>(it.time ^ instant_)) - 1) / digit;
-            const auto value = static_cast<std::uint64_t>(it.time) >> place * digit & ((1u << digit) - 1);
-            used_places_ |= 1u << place;
-            values_[place] |= std::uint64_t{1} << value;
-            return apart_[static_cast<std::size_t>(place) << digit | value].push_back(it);
+    void file(Tick time, std::uint32_t id) {
+        if (time == instant_) return add_now(id);
+        std::uint32_t at = spare_pending_;
+        if (at == nothing) {
+            at = static_cast<std::uint32_t>(pending_.size());
+            pending_.emplace_back();
+        } else {
+            spare_pending_ = pending_[at].next;
         }
-        current_[it.cls].push_back(it.id);
-        waiting_ |= 1u << it.cls;
+        pending_[at].time = time, pending_[at].id = id;
+        put_apart(at);
+    }
+    void add_now(std::uint32_t id) {
+        const std::uint32_t c = class_of(id);
+        current_[c].push_back(id);
+        waiting_ |= 1u << c;
+    }
+    void put_apart(std::uint32_t at) {
+        const Tick time = pending_[at].time;
+        const int place = (std::bit_width(static_cast<std::uint64_t>(time ^ instant_)) - 1) / digit;
+        const auto value = static_cast<std::uint64_t>(time) >> place * digit & ((1u << digit) - 1);
+        used_places_ |= 1u << place;
+        values_[place] |= std::uint64_t{1} << value;
+        Waiting& some = apart_[static_cast<std::size_t>(place) << digit | value];
+        (some.first == nothing ? some.first : pending_[some.last].next) = at;
+        some.last = at, pending_[at].next = nothing;
+    }
+    std::uint32_t take_pending(std::uint32_t at) {
+        pending_[at].next = spare_pending_;
+        spare_pending_ = at;
+        return pending_[at].id;
     }
 
     // To the next instant: its one event, or nothing if it may have several, which are filed.
@@ -168,17 +210,14 @@ private:
         const int value = std::countr_zero(values_[place]);
         values_[place] &= values_[place] - 1;
         if (values_[place] == 0) used_places_ &= used_places_ - 1;
-        Waiting& some = apart_[static_cast<std::size_t>(place << digit | value)];
-        if (some.size() == 1) {
-            const Pending it = some.front();
-            some.clear();
-            now = instant_ = it.time;
-            return it.id;
-        }
+        const Waiting some = std::exchange(apart_[static_cast<std::size_t>(place << digit | value)], {});
         now = instant_ = earliest(some);
-        refiled_.clear();
-        std::swap(refiled_, some);
-        for (const Pending& it : refiled_) file(it);
+        if (some.first == some.last) return take_pending(some.first);
+        for (std::uint32_t at = some.first, next; at != nothing; at = next) {
+            next = pending_[at].next;
+            if (pending_[at].time == instant_) add_now(take_pending(at));
+            else put_apart(at);
+        }
         return nothing;
     }
 
