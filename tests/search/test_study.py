@@ -214,7 +214,7 @@ def check_kills(tmp_path: Path, trials: int, kills: int, agent: str, jobs: int) 
 
 
 def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    check_kills(tmp_path, 400, 2, "genetic", 2)
+    check_kills(tmp_path, 300, 2, "genetic", 2)
 
 
 @pytest.mark.exam

@@ -107,7 +107,7 @@ def test_any_events_and_nodes(tmp_path: Path, found: list[Json], nodes: list[Jso
     attempt(tmp_path, host, json.dumps({"traceEvents": found, "distributedInfo": more}).encode())
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.data())
 def test_damaged_files(tmp_path: Path, data: st.DataObject) -> None:
     machine = run(PROGRAMS["graphs"])
