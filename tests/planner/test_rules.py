@@ -195,7 +195,7 @@ def test_recomputing_everything_has_no_lower_floor() -> None:
 
 
 @pytest.mark.parametrize(("model", "fixed"), [
-    (DENSE, {"micro_batch": [1, 2]}), (SPARSE, {"ep": [1, 2], "zero": [1]})])
+    (DENSE, {"micro_batch": [1, 2]}), (SPARSE, {"ep": [1, 2], "zero": [1], "micro_batch": [1, 2]})])
 def test_the_next_in_line_have_the_lowest_floors(model: object, fixed: dict[str, list[int]]) -> None:
     """Also where layouts that recompute everything wait behind the lower bounds of others, which may not even fit."""
     machine, job = machine_of("h100_sxm", 16, None), job_of(model, seq=4096, global_batch=32)
