@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.commands import Run
-from tests.planner.spaces import DENSE, QUICK
+from tests.planner.spaces import DENSE
 
 import astrarium as ar
 from astrarium import catalog
@@ -268,8 +268,8 @@ def test_command_line(run: Run, tmp_path: Path) -> None:
 
 
 def test_top_of_a_wider_search_is_the_same() -> None:
-    narrow = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=1, fixed=QUICK.fixed)
-    wide = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=6, fixed=QUICK.fixed, jobs=2)
+    narrow = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=1, fixed=FEW)
+    wide = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=6, fixed=FEW, jobs=2)
     assert narrow.best.time == wide.best.time
 
 
