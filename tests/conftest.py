@@ -98,21 +98,6 @@ def shared() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def megatron(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The prefix of eight recorded ranks of a Megatron job, linked (tp 8 on A100; shared/traces/real)."""
-    from astrarium.profile.link import link, write_linked
-
-    folder = shared / "traces" / "real"
-    if not (folder / "megatron_tp8_et_0.json.gz").exists():
-        pytest.skip(f"no recording in {folder}")
-    made = tmp_path_factory.mktemp("megatron") / "w"
-    for rank in range(8):
-        host, device = (folder / f"megatron_tp8_{kind}_{rank}.json.gz" for kind in ("et", "kineto"))
-        write_linked(made, link(host, device, rank=rank))
-    return made
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What collecting makes lives until the end: the garbage collector need not look at it, then or later."""

@@ -7,8 +7,10 @@
   standard output.
 - A block with a title (```yaml title="own/design.yaml") is a file, which later blocks of the page find there.
 - `...` in expected output stands for anything, as in doctest.
-- `<!-- not run: why -->` on the line before a block leaves it out; `<!-- exits 1 -->` says that its command fails with
-  that code, and the page then shows what it prints to standard output, then to standard error.
+- `<!-- not run: why -->` on the line before a block leaves it out; `<!-- exam: why -->` leaves it to `make exam`, which
+  runs the whole page (for blocks that take seconds and write no file that a later block needs); `<!-- exits 1 -->` says
+  that its command fails with that code, and the page then shows what it prints to standard output, then to standard
+  error.
 
 The blocks of a page run in order, each in a process of its own, in an empty folder in which `examples` is the
 checkout's. `python tools/prose.py [PAGE...]` rewrites the output of every block that prints something else than its
@@ -35,6 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r'^```\w* title="([\w./-]+)"$', re.MULTILINE)
 NOT_RUN = re.compile(r"<!-- not run: .+ -->\s*$")
+EXAM = re.compile(r"<!-- exam: .+ -->\s*$")
 EXITS = re.compile(r"<!-- exits ([0-9]+) -->\s*$")
 CLI = (sys.executable, "-c", "import sys; from astrarium.cli import main; sys.exit(main())")
 PROGRAMS = {"astrarium": CLI, "python": (sys.executable,)}
@@ -52,6 +55,7 @@ class Block:
     start: int = 0
     end: int = 0
     exits: int = 0
+    exam: bool = False
     file: str = ""
     text: str = ""
 
@@ -87,7 +91,7 @@ def same(expected: str, got: str) -> bool:
     return doctest.OutputChecker().check_output(want, have, doctest.ELLIPSIS)
 
 
-def console_blocks(where: str, text: str, at: int, exits: int = 0) -> list[Block]:
+def console_blocks(where: str, text: str, at: int, exits: int = 0, exam: bool = False) -> list[Block]:
     """The `$ astrarium` and `$ python` lines of a console block (which starts at `at`) with their output."""
     found = []
     for line in re.finditer(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, flags=re.MULTILINE):
@@ -95,7 +99,7 @@ def console_blocks(where: str, text: str, at: int, exits: int = 0) -> list[Block
         if words and words[0] in PROGRAMS:
             output = line.group(2) if line.group(2).strip() else None
             found.append(Block(where, (*PROGRAMS[words[0]], *words[1:]), output, at + line.start(2), at + line.end(2),
-                               exits))
+                               exits, exam))
     return found
 
 
@@ -107,6 +111,7 @@ def blocks(name: str, text: str) -> list[Block]:
         language, body = fence.groups()
         where = f"{name}:{text.count(chr(10), 0, fence.start()) + 1}"
         before, title = text[:fence.start()], TITLE.match(text, fence.start())
+        exam = EXAM.search(before) is not None
         if NOT_RUN.search(before):
             continue
         if title:
@@ -115,20 +120,26 @@ def blocks(name: str, text: str) -> list[Block]:
             command = (sys.executable, "-c", body)
             between = text[fence.end():following.start()].strip() if following else ""
             if following and following.group(1) == "text" and "\n" not in between and not between.startswith("#"):
-                found.append(Block(where, command, following.group(2), following.start(2), following.end(2)))
+                found.append(Block(where, command, following.group(2), following.start(2), following.end(2),
+                                   exam=exam))
             else:
-                found.append(Block(where, command, None))
+                found.append(Block(where, command, None, exam=exam))
         elif language == "console":
             exits = EXITS.search(before)
-            found += console_blocks(where, body, fence.start(2), int(exits.group(1)) if exits else 0)
+            found += console_blocks(where, body, fence.start(2), int(exits.group(1)) if exits else 0, exam)
     return found
 
 
-def complaints(name: str, text: str, start: Start = started) -> list[str]:
-    """What the blocks of a page do otherwise than it says, one text each; none after one that failed."""
+def complaints(name: str, text: str, start: Start = started, exam: bool = True) -> list[str]:
+    """What the blocks of a page do otherwise than it says, one text each; none after one that failed.
+
+    `exam`: run the blocks that are left to `make exam` as well.
+    """
     found: list[str] = []
     with scratch() as folder:
         for block in blocks(name, text):
+            if block.exam and not exam:
+                continue
             run = block.run(folder, start)
             if run.returncode != block.exits:
                 return [*found, f"{block.where} failed with {run.returncode}:\n{run.stderr}"]

@@ -181,7 +181,7 @@ def failing(seed: int) -> Plan:
 
 @CORE
 @given(st.integers(0, 2**32))
-@draws(60)
+@draws(20)
 def test_both_engines(seed: int) -> None:
     made = failing(seed)
     assert_same(made)

@@ -166,7 +166,7 @@ def answer(said: Said, folder: Path, before: set[Path]) -> tuple[str, dict[str, 
 
 DEAR = {"plan", "plan from", "plan serving", "report", "report csv", "report export", "search again", "run", "run jobs",
         "run several", "list", "check program", "explain", "explain compat", "trace convert", "trace anonymise",
-        "trace collective kernel"}
+        "trace collective kernel", "serve find"}
 """Modes that only the exam tries: a second of CPU and more, or like another."""
 
 

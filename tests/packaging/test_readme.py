@@ -16,11 +16,20 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 prose = tool("prose")
 PAGES = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in prose.pages()}
+BLOCKS = {name: prose.blocks(name, text) for name, text in PAGES.items()}
 
 
 @pytest.mark.skipif(not HAVE_CORE, reason="pages fold and run at scale, which needs the compiled core")
-@pytest.mark.parametrize("name", [name for name, text in PAGES.items() if prose.blocks(name, text)])
+@pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if any(not block.exam for block in blocks)])
 def test_page_does_what_it_says(name: str, forks: Any) -> None:
+    found = prose.complaints(name, PAGES[name], forks, exam=False)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.exam
+@pytest.mark.skipif(not HAVE_CORE, reason="pages fold and run at scale, which needs the compiled core")
+@pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if any(block.exam for block in blocks)])
+def test_page_with_its_long_blocks_does_what_it_says(name: str, forks: Any) -> None:
     found = prose.complaints(name, PAGES[name], forks)
     assert not found, "\n".join(found)
 
@@ -75,6 +84,16 @@ def test_files_and_failures_of_a_page() -> None:
     assert prose.refreshed("page", page.replace("\nbad", "\nworse")) == page
     assert "page:4 prints:\nx" in prose.complaints("page", page.replace("text\nx", "text\ny"))[0]
     assert "page:14 failed with 1:\nbad" in prose.complaints("page", page.replace("exits 1", "exit 1"))[0]
+
+
+def test_blocks_of_the_exam_run_on_request() -> None:
+    page = ("<!-- exam: long -->\n```python\nprint(1)\n```\n```text\n2\n```\n"
+            "<!-- exam: long -->\n```console\n$ python absent.py\n```\n```python\nprint(3)\n```\n```text\n4\n```\n")
+    assert [block.exam for block in prose.blocks("page", page)] == [True, True, False]
+    assert prose.complaints("page", page, exam=False) == ["page:12 prints:\n3\n"]
+    first, second = prose.complaints("page", page)
+    assert first == "page:2 prints:\n1\n"
+    assert second.startswith("page:9 failed with 2")
 
 
 def test_output_is_refreshed_in_place() -> None:

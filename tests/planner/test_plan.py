@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.commands import Run
-from tests.planner.spaces import DENSE, QUICK
+from tests.planner.spaces import DENSE
 
 import astrarium as ar
 from astrarium import catalog
@@ -22,6 +22,7 @@ from astrarium.report.tables.table import text_of
 from astrarium.units import format_bytes, format_time
 
 FIX = {"cp": [1], "micro_batch": [1], "zero": [1], "virtual_stages": [1]}
+FEW = {**FIX, "recompute": ["none", "full"], "tp_sequence": [True]}
 
 
 @pytest.fixture(scope="module")
@@ -148,16 +149,16 @@ def test_a_config_json_is_a_model(tmp_path: Path) -> None:
 
 def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "today.sh"
-    path.write_text("torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --num-layers 8 --hidden-size 2048 --swiglu "
+    path.write_text("torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --num-layers 4 --hidden-size 2048 --swiglu "
                     "--num-attention-heads 16 --vocab-size 32000 --seq-length 2048 --micro-batch-size 1 --bf16 "
                     "--global-batch-size 16 --tensor-model-parallel-size 8 --recompute-granularity full "
                     "--position-embedding-type rope --hidden-dropout 0 --attention-dropout 0 --lr 1")
-    found = ar.plan_from(str(path), "h100_sxm", top=1, fixed=FIX)
+    found = ar.plan_from(str(path), "h100_sxm", top=1, fixed=FEW)
     assert found.today is not None
     assert found.today.layout == ar.Layout(tp=8, dp=2, recompute="full")
     assert found.today.time > found.best.time
     assert "recomputation" in found.today.lost
-    measured = ar.plan_from(str(path), "h100_sxm", top=1, fixed=FIX, measured=f"{found.today.time / 5e8:.17g} s")
+    measured = ar.plan_from(str(path), "h100_sxm", top=1, fixed=FEW, measured=f"{found.today.time / 5e8:.17g} s")
     assert measured.factor == pytest.approx(2)
     gains = [each.line.value for each in measured.changes]
     assert gains == sorted(gains)
@@ -167,7 +168,7 @@ def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> 
     other = changes["recompute", "full", "none"]
     text = path.read_text()
     path.write_text(text.replace("--recompute-granularity full", ""))
-    so = ar.plan_from(str(path), "h100_sxm", top=1, fixed=FIX).today
+    so = ar.plan_from(str(path), "h100_sxm", top=1, fixed=FEW).today
     assert so is not None
     assert (so.layout, so.time, so.memory) == (other.line.layout, other.line.time, other.line.memory)
     path.write_text(text)
@@ -184,11 +185,11 @@ def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> 
     assert not gained & why.keys()
     assert all(f"  {each.why}\n" in said for each in measured.no_gain)
     assert "something costs time that the launch does not say" in said
-    by_mfu = ar.plan_from(str(path), "h100_sxm", top=1, fixed=FIX, measured=f"{50 * found.today.mfu}%")
+    by_mfu = ar.plan_from(str(path), "h100_sxm", top=1, fixed=FEW, measured=f"{50 * found.today.mfu}%")
     assert by_mfu.measured == pytest.approx(measured.measured)
     for wrong in ("fast", "0%", "-1s", "1e999s"):
         with pytest.raises(ar.InputError, match=r"measured: .*expected the time of a step such as 21\.3s, or MFU"):
-            ar.plan_from(str(path), "h100_sxm", top=1, fixed=FIX, measured=wrong)
+            ar.plan_from(str(path), "h100_sxm", top=1, fixed=FEW, measured=wrong)
     path.write_text(path.read_text() + " --frobnicate 3")
     words = ("plan", "--from", path, "--device", "h100_sxm", "--top", "1", "--launch", "megatron", "--fix", "cp=1",
              "--fix", "zero=1", "--fix", "virtual_stages=1")
@@ -267,8 +268,8 @@ def test_command_line(run: Run, tmp_path: Path) -> None:
 
 
 def test_top_of_a_wider_search_is_the_same() -> None:
-    narrow = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=1, fixed=QUICK.fixed)
-    wide = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=6, fixed=QUICK.fixed, jobs=2)
+    narrow = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=1, fixed=FEW)
+    wide = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=6, fixed=FEW, jobs=2)
     assert narrow.best.time == wide.best.time
 
 

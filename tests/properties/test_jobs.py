@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from hypothesis import assume, example, given, reject, settings
+from hypothesis import assume, example, given, reject
 from hypothesis import strategies as st
+from tests.draws import draws
 from tests.plans.draw import Case, random_case
 
 import astrarium as ar
@@ -89,7 +90,7 @@ def machine_of(cases: Sequence[Case]) -> ar.Design:
 
 
 @given(SEEDS)
-@settings(max_examples=25, deadline=None)
+@draws(30)
 def test_jobs_that_share_nothing_equal_themselves_alone(seed: int) -> None:
     """To the ps, folded or not, in program order or not, whenever they begin; so the slowdown of each is 1."""
     rng = random.Random(seed)
@@ -130,7 +131,7 @@ def merged(cases: list[Case], folder: str) -> tuple[str, str | None, Traces]:
 
 @given(SEEDS)
 @example(326897657)     # a timed collective of a folded run ends too early, and ranks would wait for each other
-@settings(max_examples=25, deadline=None)
+@draws(30)
 def test_merged_traces_equal_jobs(seed: int) -> None:
     """Also where jobs meet at links and remote memory: NPUs of both are mixed."""
     rng = random.Random(seed)
@@ -156,7 +157,7 @@ def test_merged_traces_equal_jobs(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=6, deadline=None)
+@draws(12)
 def test_both_engines(seed: int) -> None:
     rng = random.Random(seed)
     cases = drawn(rng, 2)
@@ -176,7 +177,7 @@ def test_both_engines(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=8, deadline=None)
+@draws(20)
 def test_jobs_that_run_apart_equal_the_joined_run(seed: int) -> None:
     """Wherever they are: every node, link and bin of traffic is that of one run of all; and they run apart where no
     link has messages of two."""
@@ -216,7 +217,7 @@ def check_apart(design: ar.Design, known: dict[tuple[str, int], Traces]) -> None
 
 
 @given(SEEDS)
-@settings(max_examples=12, deadline=None)
+@draws(24)
 def test_equal_sets_of_jobs_equal_the_joined_run(seed: int) -> None:
     """One or two jobs in a corner of one dim, and the same once or twice more, moved there and along other dims."""
     rng = random.Random(seed)
@@ -245,7 +246,7 @@ def moved(rng: random.Random, shape: Any) -> list[int]:
 
 
 @given(SEEDS)
-@settings(max_examples=12, deadline=None)
+@draws(24)
 def test_jobs_with_memories_at_switches_equal_the_joined_run(seed: int) -> None:
     """Two jobs at random places of which each moves bytes from and to two memories, beside collectives."""
     rng = random.Random(seed)

@@ -47,7 +47,7 @@ def test_simumax_without_one_of_its_settings(change: dict[str, Any], least: floa
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(("first", "every", "least"), [(1, 6, 65), pytest.param(0, 1, 390, marks=pytest.mark.exam)])
+@pytest.mark.parametrize(("first", "every", "least"), [(1, 12, 32), pytest.param(0, 1, 390, marks=pytest.mark.exam)])
 def test_no_false_out_of_memory(first: int, every: int, least: int, shared: Path) -> None:
     """Rows that ran fit into their device by our footprint; those that do not state recomputation with the least of it
     that fits, which one needs."""

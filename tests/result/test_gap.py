@@ -127,21 +127,3 @@ def test_the_command(recording: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "--rank: has no effect here" in capsys.readouterr().err
     assert main(["explain", str(design)]) == 2
     assert "two designs, or one and --set, --compat or --trace" in capsys.readouterr().err
-
-
-@pytest.mark.shared
-def test_a_recorded_forward_pass_on_eight_gpus(megatron: Path) -> None:
-    """40 layers, tp 8 on A100: products as predicted; ranks 0 and 6, slow hosts, make the others wait."""
-    model = Decoder(layers=40, d_model=4096, heads=32, ffn=16_384, vocab=51_200, seq=2048, gated=False, norm="layer",
-                    activation="gelu", biases=["qkv", "out", "mlp"])
-    predicted = ar.simulate(ar.Design(
-        workload=ar.Inference(model, tp=8, batch=4, prompt=2048, phase="prefill", attention="unfused",
-                              mask="full", fusion=False),
-        compute=ar.Measured(device="a100_sxm_80gb"), memory=ar.Memory(bandwidth="2.04 TB/s"),
-        network=ar.Network([ar.Switch(8, bandwidth="300 GB/s", latency="2 us")])))
-    found = gap_of(predicted, ar.simulate(replay_design(f"{megatron}.*.et")))
-    products = found.mean("products")
-    assert products[1] == pytest.approx(products[0], rel=0.03)
-    waiting, host = (found.recorded[:, found.names.index(name)] for name in ("waiting for ranks", "host"))
-    assert sorted(host.argsort()[-2:].tolist()) == [0, 6]
-    assert sorted(waiting.argsort()[:2].tolist()) == [0, 6]

@@ -24,6 +24,7 @@ from astrarium.search.trial import Verdict
 OWN = ("annealing", "genetic", "ant_colony", "bayesian")
 FEW = {"bayesian": (60, 3)}      # distinct points and seeds of the exam, for an agent whose points cost time
 PROBLEMS = {problem.name: problem for problem in problems()}
+DEAR = {("bayesian", "tiers")}      # seconds of CPU: only the exam has it
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +45,9 @@ def _one_rival() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_one_rival")
-@pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("agent", OWN)
+@pytest.mark.parametrize(("agent", "problem"), [
+    pytest.param(agent, problem, marks=[pytest.mark.exam] * ((agent, problem) in DEAR))
+    for agent in OWN for problem in PROBLEMS])
 def test_beats_random(agent: str, problem: str) -> None:
     distinct, seeds = FEW.get(agent, (500, draws(15).max_examples))
     exam = sit(agent_options(agent), PROBLEMS[problem], distinct, range(seeds))

@@ -26,7 +26,8 @@ from astrarium.workload.mesh import mesh_of
 SHAPES = {"ring": ar.Ring, "switch": ar.Switch, "fully_connected": ar.FullyConnected}
 
 
-@pytest.mark.parametrize(("backend", "zero"), [("closed_form", [0, 3]), ("contention", [3])])
+@pytest.mark.parametrize(("backend", "zero"), [
+    ("closed_form", [0, 3]), pytest.param("contention", [3], marks=pytest.mark.exam)])
 def test_no_run_falls_below_its_bound(backend: str, zero: list[int]) -> None:
     space, rng, close = trainings(**{"network.backend": [backend], "workload.zero": zero}), random.Random(7), 0
     goal = goal_of("makespan * network_bandwidth")

@@ -24,7 +24,7 @@ from astrarium.search.study import Progress, Study, conduct
 from astrarium.search.studyfile import Plan, load_study
 from astrarium.search.workers import Workers
 
-TRIALS, PAGE = 192, 4096
+TRIALS, PAGE = 128, 4096
 
 
 def study(path: Path, trials: int = TRIALS, flight: int = 0) -> Study:
@@ -57,7 +57,7 @@ def with_setting(path: Path, setting: str, at_work: Callable[[Store, Progress], 
                 None if at_work is None else lambda now: at_work(store, now))
 
 
-@pytest.mark.parametrize(("undisturbed", "flight"), [("whole", 0), ("flown", 4)])
+@pytest.mark.parametrize(("undisturbed", "flight"), [("whole", 0), pytest.param("flown", 4, marks=pytest.mark.exam)])
 def test_a_full_disk_stops_a_study_that_goes_on_later(undisturbed: str, flight: int, tmp_path: Path,
                                                       request: pytest.FixtureRequest) -> None:
     path = tmp_path / "s"

@@ -93,7 +93,8 @@ def optima(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
     return {name: min(each[place] for each in values) for place, name in enumerate(GOALS)}
 
 
-@pytest.mark.parametrize("minimize", GOALS)
+@pytest.mark.parametrize("minimize", [
+    pytest.param(goal, marks=[pytest.mark.exam] * (goal == "runtime_x_bandwidth")) for goal in GOALS])
 def test_the_optimum_is_that_of_exhaustive_search(minimize: str, optima: dict[str, float]) -> None:
     space = tiny_space()
     found = search(space, minimize, agent="exact", options={"warm": 32}, trials=10**6)

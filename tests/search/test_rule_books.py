@@ -57,7 +57,7 @@ def step(**more: Any) -> ar.Design:
                                  composition="blueconnect", chunks=4, endpoint_delay="25 ns")), more)
 
 
-@pytest.mark.parametrize("way", ["there", "back"])
+@pytest.mark.parametrize("way", ["there", pytest.param("back", marks=pytest.mark.exam)])
 def test_every_rule_of_a_training_step(way: str) -> None:
     design = step() if way == "there" else replace_all(step(), {"compat": "astra_sim"})
     found = explain_rules(design)

@@ -29,7 +29,7 @@ memory: {capacity: 80 GB, bandwidth: 3.35 TB/s}
 """
 SERVING = """
 design: design.yaml
-requests: {kind: poisson, rate: 4000, count: 150, seed: 1, prompt: 60, output: 12}
+requests: {kind: poisson, rate: 4000, count: 60, seed: 1, prompt: 60, output: 12}
 policy: {max_tokens: 2048}
 objective: {ttft: 1 ms, tpot: 200 us}
 """

@@ -55,7 +55,8 @@ def test_a_study_of_another_space_starts_with_its_ten_best(tmp_path: Path) -> No
     assert shared.items() <= small_space().values(starts[0]).items()
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", [
+    pytest.param(agent, marks=[pytest.mark.exam]) if agent == "ant_colony" else agent for agent in AGENTS])
 def test_starts_come_first_and_a_study_goes_on(agent: str, tmp_path: Path) -> None:
     ready(agent)
     space, file = small_space(), tmp_path / "kept.study"
@@ -84,7 +85,9 @@ def known() -> Study:
     return search(network_space(), "runtime_x_cost", agent="random", trials=200, seed=11)
 
 
-@pytest.mark.parametrize("agent", ["annealing", "genetic", "ant_colony", "bayesian", TPE])
+@pytest.mark.parametrize("agent", [
+    "annealing", "genetic", pytest.param("ant_colony", marks=pytest.mark.exam),
+    pytest.param("bayesian", marks=pytest.mark.exam), TPE])
 def test_what_an_agent_heard_it_uses(agent: str, known: Study) -> None:
     """From the optimum's neighbours agents are nearer to the optimum than without them."""
     ready(agent)

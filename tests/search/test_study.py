@@ -108,7 +108,7 @@ def test_the_front_is_what_brute_force_says(tmp_path: Path) -> None:
 
 def test_maximise_and_requirements(tmp_path: Path) -> None:
     study = search(small_space(), maximize={"speed": "1e9 / makespan"}, require="network_bandwidth <= 250",
-                   trials=200, study=tmp_path / "s")
+                   trials=80, study=tmp_path / "s")
     assert study.best is not None
     with Store(str(tmp_path / "s")) as store:
         trials = list(store.trials())
@@ -214,7 +214,7 @@ def check_kills(tmp_path: Path, trials: int, kills: int, agent: str, jobs: int) 
 
 
 def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    check_kills(tmp_path, 900, 2, "genetic", 2)
+    check_kills(tmp_path, 300, 2, "genetic", 2)
 
 
 @pytest.mark.exam

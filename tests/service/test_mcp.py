@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from astrarium.service.mcp import server_of
 from astrarium.service.operations import OPERATIONS
 from astrarium.service.workers import Workers, folder_at
 
-pytest.importorskip("mcp", reason="the extra mcp is not installed")
+# Not imported here: that is a second in each process which collects the tests.
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")
 anyio = pytest.importorskip("anyio")
 
 KNOBS = ("collective.chunks", "network.dims[0].bandwidth")

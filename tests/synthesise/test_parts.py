@@ -151,6 +151,7 @@ def test_zero_s_collectives_are_learned(tmp_path: Path) -> None:
              examples_of_generated(generate(config.replace_all(work, {"zero": 1})), c)]
     model = learn(found)
     assert [model.tokens[each.token].name for each in model.pieces] == ["step.weights.all_gather"]
+    assert all(each.ends for each in model.buckets)
     reduced = [each.token for each in model.buckets if "reduce_scatter" in model.tokens[each.token].name]
     assert len(reduced) == 2
     assert model.tokens[reduced[0]] == model.tokens[reduced[1]]
@@ -159,6 +160,7 @@ def test_zero_s_collectives_are_learned(tmp_path: Path) -> None:
     assert load_model(tmp_path / "m") == model
 
 
+@pytest.mark.exam
 def test_gradients_of_every_micro_batch_are_learned() -> None:
     """ZeRO 2: what is left is reduced after every backward pass, and of norms over other ranks too."""
     found = [example for c, work in draw_corpus(["llama2-7b"], 20) for example in

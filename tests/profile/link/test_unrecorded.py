@@ -203,7 +203,8 @@ def test_too_few_operators_assume_what_profilers_take(tmp_path: Path) -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(("name", "low", "high"), [("llama1b_mbs1", 84, 90), ("decode_eager", 8, 20)])
+@pytest.mark.parametrize(("name", "low", "high"), [
+    pytest.param("llama1b_mbs1", 84, 90, marks=pytest.mark.exam), ("decode_eager", 8, 20)])
 def test_recordings(shared: Path, name: str, low: float, high: float) -> None:
     """The training step takes 87.1 ms unrecorded, with the host waiting for each."""
     folder = shared / "traces" / "h100"
