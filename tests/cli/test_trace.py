@@ -54,6 +54,14 @@ def test_a_pattern_links_every_rank(run: Run, files: tuple[Path, Path], tmp_path
     every = run("trace", "link", tmp_path / "d.*.json.gz", tmp_path / "h.*.json", "-o", tmp_path / "w", "--json")
     assert [(row["rank"], row["path"], row["joined"]) for row in json.loads(every.out)["rows"]] == [
         (rank, str(tmp_path / f"w.{rank}.et"), 1) for rank in (0, 3)]
+    lines = run("trace", "link", tmp_path / "d.*.json.gz", tmp_path / "h.*.json", "-o", tmp_path / "w").err.splitlines()
+    assert [line.partition(" nodes, measured 0.1 ms")[0] for line in lines[:2]] == ["rank 0: 5", "rank 3: 5"]
+    assert lines[1].endswith(f"; wrote {tmp_path / 'w.3.et'}")
+    assert len(lines) == 3
+    some = run("trace", "link", tmp_path / "d.[1-9].json.gz", tmp_path / "h.?.json", "-o", tmp_path / "v")
+    assert "names no file of rank 0" in some.err
+    assert run("trace", "link", tmp_path / "d.[1-9].json.gz", tmp_path / "h.[3].json", "-o", tmp_path / "v").code == 0
+    assert sorted(path.name for path in tmp_path.glob("v.*")) == ["v.3.et"]
     (tmp_path / "d.3.json.gz").unlink()
     for first, second, message in (
             ("h.*.json", "d.*.json.gz", "names no file of rank 3"), ("h.0.json", "d.*.json.gz", "is one file"),

@@ -58,6 +58,8 @@ def test_collectives_of_several_ranks_are_without_waiting(run: Run, tmp_path: Pa
     assert "from the arrival of the last one" in said.out
     assert "300 GB/s" in said.out
     assert "have a trace" not in said.out
+    assert ", rank 0 of 2 (the last table alone has the other ranks): 3 nodes" in said.out
+    assert "rank 0" not in run("trace", "show", paths[0]).out
     assert "from_last_arrival" not in run("trace", "show", paths[0], "--json").out
 
 

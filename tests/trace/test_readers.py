@@ -11,7 +11,8 @@ from tests.commands import PlugIn, Run
 
 from astrarium.errors import InputError
 from astrarium.trace import Metadata, Node, read_traces, write_trace
-from astrarium.trace.read import head_of
+from astrarium.trace.rank_files import files_by_rank
+from astrarium.trace.read import find_traces, head_of
 from astrarium.trace.readers import Read, TraceReader, reader_name
 from astrarium.trace.write import encode_trace
 
@@ -145,3 +146,21 @@ def test_what_a_pattern_lacks(tmp_path: Path) -> None:
         read_traces([tmp_path / "k_*.x"])
     with pytest.raises(InputError, match=r"k_0\.x is the trace of one rank, for 4 ranks; expected .*pattern"):
         read_traces(tmp_path / "k_0.x", 4)
+
+
+@pytest.mark.parametrize(("pattern", "ranks"), [
+    ("k_*.x", [0, 1, 2, 10, 11]), ("k_[01].x", [0, 1]), ("k_?.x", [0, 1, 2]), ("k_1?.x", [10, 11]),
+    ("k_[!0].x", [1, 2]), ("?_1[0-9].x", [10, 11]), ("[k]_*.x", [0, 1, 2, 10, 11]), ("k_[5-9].x", [])])
+def test_ranks_of_a_pattern(tmp_path: Path, pattern: str, ranks: list[int]) -> None:
+    for name in ("k_0.x", "k_1.x", "k_2.x", "k_10.x", "k_11.x", "k_03.x", "k_a.x", "k_1.xy"):
+        (tmp_path / name).write_bytes(b"")
+    assert files_by_rank(f"{tmp_path}/{pattern}") == {rank: f"{tmp_path}/k_{rank}.x" for rank in ranks}
+
+
+def test_names_with_brackets_are_files_and_prefixes_first(tmp_path: Path) -> None:
+    for name in ("a[1].et", "b[1].0.et", "b[1].1.et", "b1.0.et", "c1_5", "c2_5"):
+        (tmp_path / name).write_bytes(FORMS["chakra"])
+    assert find_traces(f"{tmp_path}/a[1].et") == [f"{tmp_path}/a[1].et"]
+    assert list(files_by_rank(f"{tmp_path}/b[1]")) == [0, 1]
+    with pytest.raises(InputError, match=r"two files of rank 5: c1_5 and c2_5; expected .*'host_\[01\]\.json'"):
+        files_by_rank(f"{tmp_path}/c?_*")

@@ -35,7 +35,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--compat", action="store_true", dest="reread",
                         help="instead of B: A in the other mode of `compat` (astra_sim or none)")
     parser.add_argument("--trace", metavar="PATTERN",
-                        help="instead of B: linked traces of the recorded run that A describes (w.*.et)")
+                        help="instead of B: linked traces of the recorded run that A describes ('w.*.et')")
     parser.add_argument("--rank", type=rank_number, metavar="R", help="with --trace: only this rank was recorded")
     parser.add_argument("--steps", type=whole, default=1, metavar="N",
                         help="with --trace: steps in the recording (1)")

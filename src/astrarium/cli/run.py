@@ -33,8 +33,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("designs", nargs="*", metavar="DESIGN.yaml", help="the design file, or a matrix product next "
                         "to a collective (`gemm`, `op`, `gpu`, ...); of several designs, one table")
     parser.add_argument("--trace", metavar="PATTERN",
-                        help="run these traces (w.*.et) instead of the design's workload; without a design, replay "
-                             "them")
+                        help="run traces ('w.*.et': *, ? or [...] for the rank) instead of the design's workload; "
+                             "without a design, replay them")
     parser.add_argument("--rank", metavar="R", type=rank_number,
                         help="run only this rank's trace: alone, or on each NPU of the design (equal ranks)")
     set_flag(parser, 'change a field, such as "network.dims[1].bandwidth=100 GB/s"')

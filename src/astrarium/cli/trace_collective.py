@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("--op", f"{options.op!r}", expected="one of " + ", ".join(words),
                          did_you_mean=nearest(options.op, words))
     op = CommOp[options.op.upper()]
-    written, notes = _kernel(op, options) if options.algorithm.startswith(KERNEL) else (_schedule(op, options), ())
+    written, notes = _kernel(op, options) if options.algorithm.startswith(KERNEL) else _schedule(op, options)
     for each in notes:
         note(each)
     if options.json:
@@ -55,8 +55,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _schedule(op: CommOp, options: argparse.Namespace) -> list[str]:
-    """An algorithm of messages: MSCCL or traces; the files."""
+def _schedule(op: CommOp, options: argparse.Namespace) -> tuple[list[str], tuple[str, ...]]:
+    """An algorithm of messages: MSCCL or traces; the files, and what they cannot express."""
     from astrarium.collective.algorithms import Options
     from astrarium.collective.export import schedule_of, schedule_traces
     from astrarium.trace.write import write_files
@@ -76,14 +76,15 @@ def _schedule(op: CommOp, options: argparse.Namespace) -> list[str]:
         from astrarium.collective.msccl_write import msccl_xml
 
         idle("--size", options.size, "a prefix as --out: MSCCL programs are for any payload")
-        return _written(options.out, msccl_xml(schedule))
+        program, notes = msccl_xml(schedule)
+        return _written(options.out, program), notes
     if options.size is None:
         raise InputError("--size", "is missing", expected="bytes such as '1 MB'")
     place("--out", f"{options.out}.0.et")
     files = schedule_traces(schedule, int(Bytes(options.size)))
     written = [f"{options.out}.{rank}.et" for rank in range(options.npus)]
     write_files(zip(written, files, strict=True))
-    return written
+    return written, ()
 
 
 def _kernel(op: CommOp, options: argparse.Namespace) -> tuple[list[str], tuple[str, ...]]:

@@ -22,7 +22,8 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """The two traces, where to write, whose they are."""
     parser.add_argument("first", metavar="FILE", help="ExecutionTraceObserver's file or Kineto's (.json, .json.gz), "
-                        "known by its content; of many ranks a pattern with their numbers, such as 'host.*.json'")
+                        "known by its content; of several ranks a pattern in quotes: * for their numbers "
+                        "('host.*.json'), or some of them with [...] or ? ('host.[01].json')")
     parser.add_argument("second", nargs="?", metavar="FILE", help="the other one of the same run (or ranks)")
     parser.add_argument("-o", "--out", required=True, metavar="PREFIX", help="writes PREFIX.RANK.et")
     parser.add_argument("--rank", type=rank_number, metavar="R",
@@ -36,10 +37,11 @@ def run(options: argparse.Namespace) -> int:
     """Link, write, say what was joined and what is missing."""
     from astrarium.cli.trace_clock import slower
     from astrarium.profile.link import link, write_linked
+    from astrarium.trace.rank_files import is_pattern
     from astrarium.trace.read import trace_of_rank
 
     named = [path for path in (options.first, options.second) if path is not None]
-    many = any("*" in path for path in named)
+    many = any(map(is_pattern, named))
     idle("--rank", many and options.rank is not None, "files of one rank")
     rows = []
     for rank in _ranks(named) if many else [options.rank]:
@@ -48,17 +50,21 @@ def run(options: argparse.Namespace) -> int:
         linked = link(host, device, rank=rank, quiet=options.unrecorded, clock=slower)
         path = write_linked(options.out, linked)
         rows.append({"path": path, **linked.report.plain()})
-        _say(linked.report, path, options.json)
+        _say(linked.report, path, options.json, many)
     if options.json:
         print_json("trace link", rows)
+    elif many:
+        note("the whole report of each rank: --json, or link one rank alone")
     return 0
 
 
-def _say(report: LinkReport, path: str, json: bool) -> None:
-    """The report, or what its JSON does not say as a warning."""
-    if json:
+def _say(report: LinkReport, path: str, json: bool, many: bool) -> None:
+    """The report (of `many` ranks in a line each), and what makes a trace doubtful as a warning."""
+    if json or many:
         for what in report.warnings:
             note(f"WARNING: {what}")
+        if not json:
+            print(f"{report.line()}; wrote {path}", file=sys.stderr)
         return
     for line in report.lines():
         print(line, file=sys.stderr)
@@ -67,16 +73,16 @@ def _say(report: LinkReport, path: str, json: bool) -> None:
 
 def _ranks(patterns: Sequence[str]) -> list[int]:
     """The ranks of patterns, each of which has a file of every rank. Raises InputError."""
-    from astrarium.trace.read import ranks_of
+    from astrarium.trace.rank_files import EXAMPLE, is_pattern, ranks_of
 
     every = [set(ranks_of(pattern)) for pattern in patterns]
     for pattern, ranks in zip(patterns, every, strict=True):
-        if "*" not in pattern:
-            raise InputError(pattern, "is one file", expected="a pattern such as 'host.*.json', as the other one")
+        if not is_pattern(pattern):
+            raise InputError(pattern, "is one file", expected=f"a pattern {EXAMPLE}, as the other one")
         missing = sorted(set().union(*every) - ranks)
         if missing or not ranks:
             raise InputError(pattern, f"names no file of rank {missing[0]}" if missing else "names no file",
-                             expected="a file of each rank, with its number in place of *")
+                             expected=f"a file of each rank: a pattern {EXAMPLE}")
     return sorted(every[0])
 
 

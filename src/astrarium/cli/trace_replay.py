@@ -23,7 +23,7 @@ __all__ = ["arguments", "run"]
 
 def arguments(parser: Parser) -> None:
     """The traces, and how to execute them."""
-    parser.add_argument("traces", metavar="PREFIX", help="traces PREFIX.RANK.et, or a pattern PREFIX.*.et")
+    parser.add_argument("traces", metavar="PREFIX", help="traces PREFIX.RANK.et, or a pattern 'PREFIX.*.et'")
     parser.add_argument("--backend", choices=("gloo", "nccl"),
                         help="of torch.distributed (gloo; with --compute real on a GPU nccl)")
     parser.add_argument("--compute", choices=("sleep", "matmul", "real"), default="sleep",

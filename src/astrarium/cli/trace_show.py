@@ -17,7 +17,7 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """The files."""
     parser.add_argument("file", metavar="FILE", nargs="+",
-                        help="a trace (.et, plain or gzip); traces of several ranks, or a pattern (step.*.et), also "
+                        help="a trace (.et, plain or gzip); traces of several ranks, or a pattern ('step.*.et'), also "
                              "show their collectives without waiting for other ranks")
     page_flags(parser, "the same tables, and bars")
     json_flag(parser)
@@ -29,6 +29,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.trace import groups_of, read_traces
     from astrarium.trace.counts import statistics
     from astrarium.trace.micros import in_ns
+    from astrarium.trace.rank_files import is_pattern
 
     page = page_for("trace", options)
     for path in options.file:
@@ -36,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
             raise InputError(path, "is YAML, and no trace",
                              expected=f"a trace (.et), or for a design file astrarium show {path}")
     first = options.file[0]
-    traces = read_traces(first if len(options.file) == 1 and "*" in first else options.file)
+    traces = read_traces(first if len(options.file) == 1 and is_pattern(first) else options.file)
     arrived = collectives_from_last_arrival(traces) if traces.ranks > 1 else ()
     counted = statistics(traces.classes[0])
     times = times_of(traces.classes[0], traces.texts, groups_of(traces))
@@ -44,8 +45,11 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.report.tables.table import print_tables
     from astrarium.report.trace.statistics import statistics_tables
 
-    tables = [*statistics_tables(counted, traces.sources[0]), *time_tables(times),
-              *last_arrival_tables(arrived, traces.ranks)]
+    title = traces.sources[0]
+    if traces.ranks > 1:
+        others = "the last table alone has" if arrived else "no table has"
+        title += f", rank 0 of {traces.ranks} ({others} the other ranks)"
+    tables = [*statistics_tables(counted, title), *time_tables(times), *last_arrival_tables(arrived, traces.ranks)]
     write_page(page, options, ShownTrace(traces.sources[0], tables, times, traces.classes[0]))
     if options.html:
         note(f"wrote {options.html}")

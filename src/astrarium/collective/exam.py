@@ -64,7 +64,7 @@ def examine(schedule: Schedule, *, path: str = "collective", in_place: bool = Tr
     sizes = np.diff(schedule.send_block_ptr)[table.entry]
     sent, received = (np.bincount(ends, weights=sizes, minlength=schedule.n)[:schedule.n].astype(np.int64)
                       for ends in (table.src, table.dst))
-    return Proof(sent, received, count, exam_order.longest_chain(table, order), in_place)
+    return Proof(sent, received, count, max(exam_order.chain_lengths(table, order), default=0), in_place)
 
 
 def check_bound(schedule: Schedule, proof: Proof, limit: Bound, *, path: str = "collective") -> None:

@@ -11,7 +11,7 @@ from astrarium.collective.exam_shape import Fail
 from astrarium.collective.messages import Expanded, message_blocks
 from astrarium.vocab import Schedule
 
-__all__ = ["check_hazards", "firing_order", "longest_chain", "sender_of_receive"]
+__all__ = ["chain_lengths", "check_hazards", "firing_order", "sender_of_receive"]
 
 
 def sender_of_receive(table: Expanded) -> I64:
@@ -49,8 +49,8 @@ def firing_order(table: Expanded, fail: Fail) -> list[int]:
     return order
 
 
-def longest_chain(table: Expanded, order: list[int]) -> int:
-    """Messages in the longest chain of which each needs the one before: latencies that no bandwidth can hide."""
+def chain_lengths(table: Expanded, order: list[int]) -> list[int]:
+    """Per message, the messages in the longest chain that ends with it and of which each needs the one before."""
     incoming, recv_ptr = sender_of_receive(table).tolist(), table.recv_ptr.tolist()
     src, needs = table.src.tolist(), table.needs.tolist()
     length = [0] * len(src)
@@ -62,7 +62,7 @@ def longest_chain(table: Expanded, order: list[int]) -> int:
             best[p] = max(best[p], length[incoming[recv_ptr[p] + seen[p]]])
             seen[p] += 1
         length[m] = best[p] + 1
-    return max(length, default=0)
+    return length
 
 
 def _ancestors(table: Expanded, order: list[int], incoming: list[int]) -> list[int]:

@@ -6,12 +6,15 @@ as far as a bandwidth is given. Messages between two GPUs meet in order of issue
 rrcs) stores what it receives before it sends. The payload is done in one loop: a chunk is payload / nchunksperloop,
 padded up.
 
-Thread blocks run at once, so the messages of several that are ready together have no order. They are issued to the next
-GPU first, then to the one after it, as `direct` issues its own: in the order of a file that lists peers by rank, all
-GPUs would send to GPU 0, then to GPU 1.
+Thread blocks run at once, so the messages of several that are ready together have no order. They are issued in the
+order of the thread blocks. A file in which every GPU lists its peers by rank says nothing by that order, in which all
+GPUs would send to GPU 0, then to GPU 1: there they are issued to the next GPU first, then to the one after it, as
+`direct` issues its own.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.custom import CustomNode, custom_program
@@ -34,13 +37,19 @@ def msccl_program(algo: Algo, size: int, *, local_bandwidth: float = 0.0, path: 
     n = len(algo.gpus)
     chunk = -(-payload(msccl_op(algo, path=path), size, n) // algo.chunks)
     rate = 1e12 / local_bandwidth if local_bandwidth > 0 else 0.0  # ps per byte and pass
-    positions = [_gpu_nodes(gpu, n, chunk, rate, path) for gpu in algo.gpus]
+    by_rank = all(peers == sorted(peers) for peers in
+                  ([block.send for block in gpu.blocks if block.send >= 0] for gpu in algo.gpus))
+    positions = [_gpu_nodes(gpu, _turned(gpu, n) if by_rank else gpu.blocks, chunk, rate, path) for gpu in algo.gpus]
     return custom_program(positions, path=path, sources=[f"{path}, gpu {gpu.id}" for gpu in algo.gpus])
 
 
-def _gpu_nodes(gpu: Gpu, n: int, chunk: int, rate: float, path: str) -> list[CustomNode]:
+def _turned(gpu: Gpu, n: int) -> list[Block]:
+    """The thread blocks, those that send to the next GPU first."""
+    return sorted(gpu.blocks, key=lambda block: (block.send - gpu.id) % n if block.send >= 0 else n)
+
+
+def _gpu_nodes(gpu: Gpu, blocks: Sequence[Block], chunk: int, rate: float, path: str) -> list[CustomNode]:
     check_blocks(gpu, path)
-    blocks = sorted(gpu.blocks, key=lambda block: (block.send - gpu.id) % n if block.send >= 0 else n)
     last: dict[tuple[int, int], int] = {}   # (thread block, step) -> its last node
     number = 0
     for block in blocks:

@@ -1,7 +1,12 @@
 """A collective algorithm as an MSCCL program (XML): thread blocks per peer, steps on chunks of buffers.
 
-Reductions, gathers and broadcasts run in place. Chunk x * k + j is block j * n + x of the schedule (k blocks per
-participant), so that what belongs to a GPU is contiguous. An all-to-all's items rest in scratch on their way.
+Reductions, gathers and broadcasts run in place. Operations that leave every participant its part have chunk x * k + j
+for block j * n + x of the schedule (k blocks per participant), so that what belongs to a GPU is contiguous. In the
+others any order of chunks will do: they take one in which messages carry neighbours. An all-to-all's items rest in
+scratch on their way.
+
+A thread block sends its steps one after the other, each delivered before the next begins. What the algorithm sends at
+once to one peer therefore goes over several channels, each with a thread block.
 """
 
 from __future__ import annotations
@@ -10,8 +15,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from astrarium.collective.exam_order import firing_order
+from astrarium.collective.exam_order import chain_lengths, firing_order
 from astrarium.collective.messages import Expanded, expand, message_blocks
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.gpu.msccl.text import algo_xml
@@ -21,16 +27,19 @@ from astrarium.vocab import CommOp, Schedule
 __all__ = ["msccl_xml"]
 
 Place = tuple[str, int]         # buffer, chunk
-Key = tuple[str, int]           # send or recv, peer
+Key = tuple[str, int, int]      # send or recv, peer, channel
 SPREAD = (CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL, CommOp.GATHER, CommOp.SCATTER)
 MOST_STEPS = 4_000_000
+CHANNELS = 32           # MAXCHANNELS of NCCL 2.12 (src/include/devcomm.h), on which MSCCL is built
 
 
 class _Message(Struct, frozen=True, eq=False):
-    """What one message carries: where from at the sender, where to at the receiver, chunk by chunk."""
+    """What one message carries: where from at the sender, where to at the receiver, chunk by chunk; and the channel of
+    each stretch of neighbours."""
 
     source: Sequence[Place]
     target: Sequence[Place]
+    channels: Sequence[int] = ()
 
 
 class _Gpu(Struct, eq=False):
@@ -41,13 +50,13 @@ class _Gpu(Struct, eq=False):
     scratch: int = 0
 
     def block(self, key: Key) -> list[Step]:
-        """The steps of the thread block of a direction and peer."""
+        """The steps of the thread block of a direction, peer and channel."""
         self.number.setdefault(key, len(self.number))
         return self.blocks.setdefault(key, [])
 
 
-def msccl_xml(schedule: Schedule, *, name: str = "") -> bytes:
-    """The program of `schedule` as an MSCCL XML file.
+def msccl_xml(schedule: Schedule, *, name: str = "") -> tuple[bytes, tuple[str, ...]]:
+    """The program of `schedule` as an MSCCL XML file, and notes on what can make its time another one.
 
     UnsupportedError for a barrier, which MSCCL lacks, and for a schedule whose messages between two participants
     overtake each other.
@@ -61,22 +70,49 @@ def msccl_xml(schedule: Schedule, *, name: str = "") -> bytes:
     table = expand(schedule)
     gpus = [_Gpu() for _ in range(schedule.n)]
     messages = _items(schedule, table, gpus) if schedule.op == CommOp.ALL_TO_ALL else _in_place(schedule, table)
+    messages, full = _channels(schedule, table, messages)
     for p, gpu in enumerate(gpus):
         _steps(p, gpu, table, messages)
-    return algo_xml(_algo(schedule, words[schedule.op], name or f"{schedule.algorithm} {words[schedule.op]}", gpus))
+    algo = _algo(schedule, words[schedule.op], name or f"{schedule.algorithm} {words[schedule.op]}", gpus)
+    return algo_xml(algo), _notes(messages, full)
 
 
 # ------------------------------------------------------------ what messages carry
 def _in_place(schedule: Schedule, table: Expanded) -> list[_Message]:
     n, per = schedule.n, schedule.blocks // schedule.n
-    spread = schedule.op in SPREAD and schedule.blocks % n == 0
+    carried = [message_blocks(schedule, int(src), int(entry)).tolist()
+               for src, entry in zip(table.src, table.entry, strict=True)]
+    if schedule.op not in SPREAD:
+        chunk = _neighbours(schedule.blocks, {frozenset(blocks) for blocks in carried})
+    elif schedule.blocks % n == 0:
+        chunk = [block % n * per + block // n for block in range(schedule.blocks)]
+    else:
+        chunk = list(range(schedule.blocks))
     buffer = "o" if schedule.op in (CommOp.ALL_GATHER, CommOp.GATHER) else "i"
     found = []
-    for m in range(len(table.src)):
-        blocks = message_blocks(schedule, int(table.src[m]), int(table.entry[m])).tolist()
-        places = [(buffer, block % n * per + block // n if spread else block) for block in blocks]
-        found.append(_Message(sorted(places), sorted(places)))
+    for blocks in carried:
+        places = sorted((buffer, chunk[block]) for block in blocks)
+        found.append(_Message(places, places))
     return found
+
+
+def _neighbours(blocks: int, sets: set[frozenset[int]]) -> list[int]:
+    """Each block's chunk [blocks], so that the blocks of a set are neighbours: possible if any two of the sets are
+    disjoint or one contains the other, as halves of halves are. Others may stay apart."""
+    ordered = sorted(sets, key=lambda each: (-len(each), min(each, default=0)))
+    if all(not each or max(each) - min(each) == len(each) - 1 for each in ordered):
+        return list(range(blocks))
+    classes = [list(range(blocks))]
+    for each in ordered:
+        split = []
+        for members in classes:
+            parts = [[block for block in members if (block in each) == inside] for inside in (True, False)]
+            split += sorted(filter(None, parts))
+        classes = split
+    chunk = [0] * blocks
+    for place, block in enumerate(block for members in classes for block in members):
+        chunk[block] = place
+    return chunk
 
 
 def _items(schedule: Schedule, table: Expanded, gpus: Sequence[_Gpu]) -> list[_Message]:
@@ -108,37 +144,84 @@ def _items(schedule: Schedule, table: Expanded, gpus: Sequence[_Gpu]) -> list[_M
         found[m] = _Message([place for _, _, place in carried], [place for _, _, place in new])
     for p, gpu in enumerate(gpus):
         for j in range(per):
-            gpu.block(("copy", -1)).append(Step("cpy", ("i", p * per + j), ("o", p * per + j), 1, None, 0))
+            gpu.block(("copy", -1, 0)).append(Step("cpy", ("i", p * per + j), ("o", p * per + j), 1, None, 0))
     return [found[m] for m in range(len(table.src))]
+
+
+# ------------------------------------------------------------ channels
+class _Lanes(Struct, eq=False):
+    """The thread blocks of one GPU's sends, in order of first use."""
+
+    peer: list[int] = field(default_factory=list)
+    channel: list[int] = field(default_factory=list)
+    last: dict[int, int] = field(default_factory=dict)      # round -> the last thread block that it uses
+    count: dict[int, int] = field(default_factory=dict)     # peer -> its thread blocks
+    full: int = 0           # sends that found all channels to their peer in use
+
+    def take(self, peer: int, turn: int) -> int:
+        """The channel of a send of round `turn`: of a thread block after those of the round's earlier sends, which
+        go first."""
+        after = self.last.get(turn, -1)
+        found = next((at for at in range(after + 1, len(self.peer)) if self.peer[at] == peer), len(self.peer))
+        if found == len(self.peer):
+            have = self.count.get(peer, 0)
+            if have == CHANNELS:
+                self.full += 1
+                return self.full % CHANNELS
+            self.peer.append(peer)
+            self.channel.append(have)
+            self.count[peer] = have + 1
+        self.last[turn] = found
+        return self.channel[found]
+
+
+def _channels(schedule: Schedule, table: Expanded, messages: Sequence[_Message]) -> tuple[list[_Message], int]:
+    """The messages with a channel for each stretch, and how many stretches found none free: those that a GPU may send
+    at once have different thread blocks.
+
+    In a schedule that is the same for all participants only sends of one round meet; in others any two may.
+    """
+    def fail(message: str, expected: str | None = None) -> InputError:
+        return InputError("msccl", message, expected=expected)
+
+    rounds = [0] * len(messages)
+    if len(set(schedule.program.tolist())) == 1:
+        rounds = chain_lengths(table, firing_order(table, fail))
+    lanes: dict[int, _Lanes] = defaultdict(_Lanes)
+    found = [replace(message, channels=[lanes[int(table.src[m])].take(int(table.dst[m]), rounds[m])
+                                        for _ in _runs(message)]) for m, message in enumerate(messages)]
+    return found, sum(each.full for each in lanes.values())
 
 
 # ------------------------------------------------------------ steps
 def _steps(p: int, gpu: _Gpu, table: Expanded, messages: Sequence[_Message]) -> None:
-    """Sends and receives of GPU `p`, those of a peer and direction in program order in one thread block."""
+    """Sends and receives of GPU `p`, a thread block per direction, peer and channel."""
     incoming = {int(table.match[m]): m for m in (table.dst == p).nonzero()[0].tolist()}
     first, count = int(table.recv_ptr[p]), int(table.recv_ptr[p + 1] - table.recv_ptr[p])
     ends: list[dict[Key, int]] = [{}]       # after the first r receives: thread block -> its last step
     writer: dict[Place, tuple[Key, int]] = {}
     last: dict[Key, int] = defaultdict(lambda: -1)
     for r in range(count):
-        key, message = ("recv", int(table.recv_from[first + r])), messages[incoming[r]]
-        if incoming[r] < last[key]:
-            raise UnsupportedError("msccl", f"messages from GPU {key[1]} to GPU {p} overtake each other")
-        last[key] = incoming[r]
+        peer, message = int(table.recv_from[first + r]), messages[incoming[r]]
         kind = "rrc" if table.recv_reduce[first + r] else "r"
-        for _, place, length in _runs(message):
+        ends.append(dict(ends[-1]))
+        for channel, (_, place, length) in zip(message.channels, _runs(message), strict=True):
+            key = ("recv", peer, channel)
+            if incoming[r] < last[key]:
+                raise UnsupportedError("msccl", f"messages from GPU {peer} to GPU {p} overtake each other")
+            last[key] = incoming[r]
             before = {writer[each] for each in _span(place, length) if each in writer and writer[each][0] != key}
             at = _append(gpu, key, kind, place, place, length, before)
             writer.update(dict.fromkeys(_span(place, length), (key, at)))
-        ends.append({**ends[-1], key: len(gpu.block(key)) - 1})
+            ends[-1][key] = at
     waited: dict[Key, dict[Key, int]] = defaultdict(dict)
     for m in range(int(table.send_ptr[p]), int(table.send_ptr[p + 1])):
-        key = ("send", int(table.dst[m]))
-        needed = {(other, at) for other, at in ends[int(table.needs[m])].items() if waited[key].get(other, -1) < at}
-        waited[key].update(dict(needed))
-        for place, _, length in _runs(messages[m]):
+        for channel, (place, _, length) in zip(messages[m].channels, _runs(messages[m]), strict=True):
+            key = ("send", int(table.dst[m]), channel)
+            needed = {(other, at) for other, at in ends[int(table.needs[m])].items()
+                      if waited[key].get(other, -1) < at}
+            waited[key].update(dict(needed))
             _append(gpu, key, "s", place, place, length, needed)
-            needed = set()
 
 
 def _append(gpu: _Gpu, key: Key, kind: str, source: Place, target: Place, length: int,
@@ -170,6 +253,19 @@ def _span(place: Place, length: int) -> list[Place]:
 
 
 # ------------------------------------------------------------ the whole
+def _notes(messages: Sequence[_Message], full: int) -> tuple[str, ...]:
+    """What MSCCL cannot express of the schedule."""
+    parts = sum(len(message.channels) > 1 for message in messages)
+    found = []
+    if parts:
+        found.append(f"{parts:,} of {len(messages):,} messages carry chunks that are not neighbours in their buffer: "
+                     "MSCCL sends each in several parts, which can take another time than the algorithm")
+    if full:
+        found.append(f"{full:,} sends find all {CHANNELS} channels to their GPU in use: they wait for earlier ones, "
+                     "which can take more time than the algorithm")
+    return tuple(found)
+
+
 def _algo(schedule: Schedule, coll: str, name: str, gpus: Sequence[_Gpu]) -> Algo:
     n, chunks = schedule.n, schedule.blocks
     shard = chunks // n if schedule.op in SPREAD and chunks % n == 0 else chunks
@@ -180,6 +276,6 @@ def _algo(schedule: Schedule, coll: str, name: str, gpus: Sequence[_Gpu]) -> Alg
         blocks = []
         for key, number in gpu.number.items():
             send, recv = (key[1] if key[0] == word else -1 for word in ("send", "recv"))
-            blocks.append(Block(number, send, recv, 0, tuple(gpu.blocks[key]), 0))
+            blocks.append(Block(number, send, recv, key[2], tuple(gpu.blocks[key]), 0))
         made.append(Gpu(p, {"i": inputs, "o": outputs, "s": gpu.scratch}, tuple(blocks)))
     return Algo(name, coll, chunks, schedule.op != CommOp.ALL_TO_ALL, tuple(made))

@@ -3,6 +3,7 @@ ranks are held once."""
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import zlib
@@ -16,9 +17,10 @@ from astrarium.trace import _native
 from astrarium.trace._wire import VARINT, Cursor
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.node import decode_metadata
+from astrarium.trace.rank_files import files_by_rank, is_pattern, path_of_rank, ranks_of, single_file
 from astrarium.trace.readers import HEAD, Read, as_chakra
 
-__all__ = ["convert_file", "find_traces", "head_of", "rank_of_file", "ranks_of", "read_file", "read_traces",
+__all__ = ["convert_file", "find_traces", "head_of", "rank_of_file", "read_file", "read_traces",
            "refuse_leftovers", "refuse_more", "trace_of_rank", "traces_of_bytes", "unpacked"]
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -33,7 +35,7 @@ PathLike = str | os.PathLike[str]
 def read_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = None, *, pure: bool = False) -> Traces:
     """Reads the traces of ranks 0 .. n-1.
 
-    `workload` is a prefix (files `<prefix>.<rank>.et`), a pattern such as `<prefix>.*.et` or `run/kineto_*.json.gz`,
+    `workload` is a prefix (files `<prefix>.<rank>.et`), a pattern such as `<prefix>.*.et` or `run/kineto_[01].json.gz`,
     one file (which is rank 0 then), or one path per rank. `ranks` is how many there must be; None takes those that
     exist, which must be 0 .. n-1. `pure` reads without the compiled core.
     Raises InputError naming a missing file, TraceError naming file, rank and byte offset of a malformed one.
@@ -56,20 +58,21 @@ def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = Non
             raise InputError("workload", f"{len(paths)} trace files for {ranks} ranks", expected=f"{ranks} files")
         return paths
     prefix = os.fspath(workload)
-    if _single(prefix):
+    if single_file(prefix):
         if ranks not in (None, 1):
             raise InputError("", f"workload file: {prefix} is the trace of one rank, for {ranks} ranks",
                              expected=f"a prefix or a pattern of {ranks} files, such as run/trace_*.json",
                              did_you_mean=_prefix(prefix))
         return [prefix]
-    return [_path(prefix, rank) for rank in range(_count(prefix, ranks))]
+    files = files_by_rank(prefix)
+    return [files[rank] for rank in range(_count(prefix, list(files), ranks))]
 
 
 def trace_of_rank(workload: str, rank: int) -> str:
     """The file of one rank; `workload` itself where that is a file. InputError where the rank has none."""
-    if _single(workload):
+    if single_file(workload):
         return workload
-    if not os.path.isfile(path := _path(workload, rank)):
+    if not os.path.isfile(path := path_of_rank(workload, rank)):
         raise _missing(workload, path, ranks_of(workload))
     return path
 
@@ -77,22 +80,7 @@ def trace_of_rank(workload: str, rank: int) -> str:
 def rank_of_file(workload: str) -> int | None:
     """The rank that a single file's name says; None of a prefix, a pattern and other names."""
     found = re.fullmatch(r".*\.(\d{1,9})\.et", workload, re.DOTALL)
-    return int(found[1]) if found is not None and _single(workload) else None
-
-
-def _ends(workload: str) -> tuple[str, str]:
-    """What stands before and behind the rank in the names of files: the * of a pattern, `.` and `.et` of a prefix."""
-    before, star, after = workload.rpartition("*")
-    return (before, after) if star and os.sep not in after else (f"{workload}.", ".et")
-
-
-def _path(workload: str, rank: int) -> str:
-    before, after = _ends(workload)
-    return f"{before}{rank}{after}"
-
-
-def _single(workload: str) -> bool:
-    return os.path.isfile(workload) and not os.path.exists(f"{workload}.0.et")
+    return int(found[1]) if found is not None and single_file(workload) else None
 
 
 def refuse_more(workload: str, ranks: int) -> None:
@@ -105,30 +93,17 @@ def refuse_more(workload: str, ranks: int) -> None:
 
 def refuse_leftovers(prefix: str, ranks: int) -> None:
     """InputError where a prefix to be written has traces of further ranks already: they would seem to belong to it."""
-    more = [rank for rank in ranks_of(prefix) if rank >= ranks]
+    more = [rank for rank in ranks_of(f"{glob.escape(prefix)}.*.et") if rank >= ranks]
     if more:
         raise InputError(prefix, f"has traces of ranks {spans(more)} already, and ranks 0 to {ranks - 1} are to "
                          "be written", expected="another prefix, or those files removed")
 
 
-def ranks_of(workload: str) -> list[int]:
-    """Ranks of a prefix or a pattern that have a file, ascending."""
-    before, after = _ends(workload)
-    folder, stem = os.path.split(before)
-    pattern = re.compile(re.escape(stem) + "(0|[1-9][0-9]*)" + re.escape(after))
-    try:
-        names = os.listdir(folder or ".")
-    except (OSError, ValueError):      # ValueError: a name that no folder can have
-        return []
-    return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
-
-
-def _count(workload: str, ranks: int | None) -> int:
-    """How many ranks there are, at least `ranks`. Raises InputError where one of them has no file."""
-    found = ranks_of(workload)
+def _count(workload: str, found: Sequence[int], ranks: int | None) -> int:
+    """How many of the ranks `found` there are, at least `ranks`. Raises InputError where one of them has no file."""
     missing = next((rank for rank, seen in enumerate(found) if rank != seen), len(found))
     if missing < max(1, len(found) if ranks is None else ranks):
-        raise _missing(workload, _path(workload, missing), found)
+        raise _missing(workload, path_of_rank(workload, missing), found)
     return len(found) if ranks is None else ranks
 
 
@@ -137,9 +112,11 @@ def _missing(workload: str, path: str, found: Sequence[int]) -> InputError:
     exists = f"; ranks that have one: {spans(found)}" if found else "; no rank has one"
     hint = None if found else _prefix(prefix)
     if found and path == prefix:      # one file was wanted
-        hint = _path(workload, found[0])
-    alone = f", or one rank alone ({_path(workload, found[0])}; run --rank {found[0]})" if found and found[0] else ""
-    files = workload if "*" in prefix else "files <prefix>.<rank>.et"
+        hint = path_of_rank(workload, found[0])
+    alone = ""
+    if found and found[0]:
+        alone = f", or one rank alone ({path_of_rank(workload, found[0])}; run --rank {found[0]})"
+    files = workload if is_pattern(prefix) else "files <prefix>.<rank>.et"
     return InputError("", f"workload file: {path} does not exist{exists}",
                       expected=f"{files} for ranks 0, 1, …{alone}", did_you_mean=hint)
 

@@ -30,7 +30,7 @@ class Trace(Workload, frozen=True):
     """Chakra execution traces, one file per rank."""
 
     tag: ClassVar[str] = "trace"
-    path: Annotated[str, Knob("Trace files: a pattern with * for the rank (`llama.*.et`), or the prefix "
+    path: Annotated[str, Knob("Trace files: a pattern with *, ? or [...] for the rank (`llama.*.et`), or the prefix "
                               "of `prefix.RANK.et`.", file=True)]
     groups: Annotated[str | None, Knob("JSON file that lists each group's ranks; left out: the traces' own groups.",
                                        file=True)] = None

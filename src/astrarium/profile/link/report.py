@@ -74,6 +74,18 @@ class LinkReport(Struct, frozen=True):
             return ""
         return f" ({self.host_spins} by polling, inferred from times, {self.spins_us / 1000:.3f} ms)"
 
+    def line(self) -> str:
+        """The report in a line, for one of several ranks; what makes it doubtful is not in it."""
+        parts = [f"rank {self.rank}: {self.nodes:,} nodes"]
+        if self.measured_us:
+            parts.append(f"measured {self.measured_us / 1000:.1f} ms")
+        if self.unrecorded_us is not None:
+            parts.append(f"without profilers {self.unrecorded_us / self.steps / 1000:.1f} ms"
+                         + (" a step" if self.steps > 1 else ""))
+        if self.measured_us:
+            parts.append(f"{self.gap_share:.1%} unexplained gap")
+        return ", ".join(parts) + (f"; {len(self.missing)} things missing" if self.missing else "")
+
     def lines(self) -> list[str]:
         """The report for people."""
         comms = ", ".join(f"{count} {name}" for name, count in self.communications.items()) or "none"

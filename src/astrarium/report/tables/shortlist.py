@@ -12,16 +12,17 @@ from astrarium.planner.rules import UNEVEN_PARTS
 from astrarium.planner.shortlist import Line, OfEp, Shortlist
 from astrarium.report.tables.interval import interval_remarks, span
 from astrarium.report.tables.table import Table
+from astrarium.report.tables.today import changes, no_gain, single_changes, verdict
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["HEAD", "candidates", "changes", "first_table", "intervals", "remarks", "row_of", "shortlist_tables",
-           "single_changes"]
+__all__ = ["HEAD", "candidates", "first_table", "intervals", "remarks", "row_of", "shortlist_tables"]
 
 SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "10^12 tokens", "cost_per_hour": "hour",
          "training_cost": "training run", "capital_cost": "bought for", "power_peak": "power at most",
          "npu_hours": "GPU-hours", "npu_hours_per_tera_tokens": "GPU-hours of 10^12",
          "energy_per_tera_tokens": "energy of 10^12", "carbon_per_tera_tokens": "CO2 of 10^12"}
-SHOWN = 8       # changes of one part
+OWNED = "owned_cost_per_tera_tokens"
+PRICES = (OWNED, "cost_per_tera_tokens")
 ALIKE = 1.005   # of two peaks of memory
 SCALED = "scaled to the measured step, as the steps are (how well that predicts other layouts was not measured)"
 LIMITED = (">=: measured collectives that run at once do not slow each other; the step is how long they need a port at "
@@ -30,11 +31,14 @@ HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "expose
 
 
 def shortlist_tables(found: Shortlist) -> Iterator[Table]:
-    """What was asked, the layouts, why the others are slower, and how far the proof goes."""
+    """Of a job that runs, the verdict; what was asked, the layouts, why the others are slower, and how far the proof
+    goes."""
+    if found.today is not None:
+        yield Table("\n".join(verdict(found.today, found)), "", ())
     devices = list(dict.fromkeys(line.device for line in found.lines))
     several = len(devices) > 1 or len(found.counts) > 1
     title = f"{found.model} on {counted(found)} x {' or '.join(devices)}: {found.tokens:,} tokens a step\n" + "\n".join(
-        f"with {text}" for text in found.models) + " (to change: --compute, --collectives, --stack)"
+        f"predicted with {text}" for text in found.models) + " (to change: --compute, --collectives, --stack)"
     title += "".join(f"\nnote: {text}" for text in found.notes)
     if found.objective.name != "time":
         title += f"\nby {found.objective.name} of 10^12 tokens, least first"
@@ -55,12 +59,9 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     if lost:
         yield Table("slower than 1 by (parts of a step, mean over NPUs, in % of the step of 1)"
                     if found.objective.name == "time" else "more than 1 by", "<<", lost)
-    if found.today is not None and found.measured is not None:
-        yield single_changes(found.today, found)
-        if found.no_gain:
-            yield no_gain(found)
     if found.today is not None:
-        yield changes(found.today, found)
+        yield from (each for each in (single_changes(found.today, found), no_gain(found) if found.no_gain else None,
+                                      changes(found.today, found)) if each is not None)
     yield Table("\n".join(remarks(found)), "", ())
 
 
@@ -75,10 +76,32 @@ def money(found: Shortlist) -> Table:
     every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
     every += [] if found.today is None else [("now", found.today)]
     names = [name for name in FIGURES if any(name in line.figures for _, line in every)]
-    rows = [(place, f"{line.npus:,}", *(FIGURES[name].shown(line.figures[name]) if name in line.figures else ""
-                                        for name in names)) for place, line in every]
-    rows = [tuple(cell.replace(" US dollars", " $") for cell in row) for row in rows]
-    return Table("", "<" + ">" * (len(names) + 1), rows, ("", "NPUs", *(SHORT.get(name, name) for name in names)))
+    head = ["", "NPUs"]
+    columns = [[place for place, _ in every], [f"{line.npus:,}" for _, line in every]]
+    for name in names:
+        head.append(SHORT.get(name, name))
+        columns.append([_figure(line, name) for _, line in every])
+        if name in PRICES:
+            head.append("interval")
+            columns.append([span(line.within, name, line.figures.get(name, math.nan)) for _, line in every])
+        if name == OWNED and any(line.rented for _, line in every):
+            head[-2:] = ["10^12 tokens, owned", "interval", "10^12 tokens, rented"]
+            columns.append([_rents(line) for _, line in every])
+    rows = [tuple(cell.replace(" US dollars", " $") for cell in row) for row in zip(*columns, strict=True)]
+    return Table("", "<" + ">" * (len(head) - 1), rows, tuple(head))
+
+
+def _figure(line: Line, name: str) -> str:
+    return FIGURES[name].shown(line.figures[name]) if name in line.figures else ""
+
+
+def _rents(line: Line) -> str:
+    """What 10^12 tokens cost at the lowest and the highest rent of the device."""
+    prices = list(line.rented.values())
+    if not prices:
+        return ""
+    low, high = FIGURES[OWNED].shown(prices[0]), FIGURES[OWNED].shown(prices[-1])
+    return low if low == high else f"{low.partition(' ')[0]} to {high}"
 
 
 def candidates(found: Shortlist) -> Table:
@@ -109,7 +132,7 @@ def _value_of(each: OfEp, found: Shortlist) -> str:
 
 
 def intervals(found: Shortlist) -> Table:
-    """Where the figures of every line were measured, and which lines tie with the first; one sentence where no line has
+    """Where measurements of every line are expected, and which lines tie with the first; one sentence where no line has
     an interval."""
     every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
     every += [] if found.today is None else [("now", found.today)]
@@ -117,9 +140,9 @@ def intervals(found: Shortlist) -> Table:
     if not any(line.within.known for _, line in every):
         return Table("\n".join(about), "", ())
     about = [*about, SCALED] if found.measured is not None else about
-    rows = [(place, *(["measured", "", ""] if place == "now" and found.measured is not None else
-                      _spans(line, found.factor)), _about(line)) for place, line in every]
-    return Table("\n".join(about), "<<<<<", rows, ("", "step", "MFU", "tok/s/NPU", ""))
+    rows = [(place, *(_spans(line, found.factor) if place != "now" or found.measured is None else
+                      [f"{format_time(found.measured)}, measured", "", ""]), _about(line)) for place, line in every]
+    return Table("\n".join(about), "<<<<<", rows, ("", "step, expected", "MFU", "tok/s/NPU", ""))
 
 
 def _about(line: Line) -> str:
@@ -159,50 +182,6 @@ def row_of(place: str, line: Line, several: bool, factor: float = 1.0) -> tuple[
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if not math.isnan(share) else ""
-
-
-def changes(today: Line, found: Shortlist) -> Table:
-    """What to change, and what that gives."""
-    before, after = today.layout.plain, found.best.layout.plain
-    rows = [(name, str(before[name]), str(after[name])) for name in after if before[name] != after[name]]
-    gain, broken = today.time / found.best.time, found.broken(today)
-    if not rows or gain <= 1:
-        why = f" (left out by {' and '.join(broken)}: see the rules)" if broken else \
-            " (it leaves less memory free than --reserve says)" if today.memory > today.room else ""
-        return Table(f"no layout that was compared is faster than today's{why}", "", ())
-    return Table(f"to change: {gain:.2f} x as fast", "<>>", rows, ("", "now", "1"))
-
-
-def single_changes(today: Line, found: Shortlist) -> Table:
-    """What one change of today's layout brings."""
-    measured = found.factor * today.time
-    title = (f"steps are scaled to what was measured: today {format_time(measured)}, predicted "
-             f"{format_time(today.time)} ({100 * (today.time / measured - 1):+.1f} %){_outside(today, measured)}\n")
-    if not found.changes:
-        return Table(f"{title}no change of one part of today's layout makes it faster", "", ())
-    rows = [(each.part, f"{each.before} to {each.after}", str(each.line.layout),
-             format_time(each.line.time * found.factor), f"{100 * (today.value / each.line.value - 1):+.1f} %",
-             f"{format_bytes(each.line.memory)} of {format_bytes(each.line.capacity)}")
-            for each in found.changes[:SHOWN]]
-    return Table(f"{title}one change at a time, by what it brings", "<<<>>>", rows,
-                 ("", "change", "layout", "step", "gain", "memory"))
-
-
-def no_gain(found: Shortlist) -> Table:
-    """The changes of one part that bring nothing, with the reason."""
-    return Table("changes without a gain", "<<<",
-                 [(each.part, f"{each.before} to {each.after}", each.why) for each in found.no_gain])
-
-
-def _outside(today: Line, measured: float) -> str:
-    """What is said of a measured step outside the interval of today's prediction."""
-    around = today.within.around(today.time)
-    if around is None or around[0] <= measured <= around[1]:
-        return ""
-    slower = measured > around[1]
-    return (f"\nthat is outside the interval, {format_time(around[0])} to {format_time(around[1])}: " + (
-        "something costs time that the launch does not say (input, other software, slow links or GPUs), and no layout "
-        "changes that" if slower else "the launch or the device is another one than that of the measurement"))
 
 
 def remarks(found: Shortlist) -> Iterator[str]:
