@@ -206,6 +206,11 @@ def test_several_designs_side_by_side(run: Run, tmp_path: Path, monkeypatch: pyt
     alone = [json.loads(run("run", f"{name}.yaml", "--json").out) for name in "ab"]
     assert [row["design"] for row in rows] == ["a", "b"]
     assert [row["makespan_ns"] for row in rows] == [each["summary"]["makespan_ns"] for each in alone]
+    table = run("run", "a.yaml", "b.yaml", "--set", "collective.all_reduce=[ring]").out.partition("collectives")[2]
+    assert [line.split()[:5] for line in table.splitlines()[2:] if " ring" in line] == [
+        ["all_reduce", "4", size, "MB", name] for size, name in (("4", "b"), ("1", "a"))]
+    assert [(each["op"], each["payload_bytes"], each["how"]) for row in rows for each in row["collectives"]] == [
+        ("all_reduce", size, alone[0]["collectives"][0]["how"]) for size in (10**6, 4 * 10**6)]
     said = run("run", "a.yaml", "b.yaml", "--html", "two.html")
     assert (said.code, re.findall(r"1\.000x +\d\.\d{3}x", said.out) != []) == (0, True)
     text = Path("two.html").read_text()

@@ -230,7 +230,7 @@ def test_slices_choose_by_how_far_their_members_are(tmp_path: Path) -> None:
 
 
 def test_the_result_says_what_was_chosen() -> None:
-    from astrarium.report.tables.summary import collective_table
+    from astrarium.report.tables.collectives import collective_table
     from astrarium.result.export import tables
 
     result = ar.simulate(design())

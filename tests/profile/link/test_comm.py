@@ -14,7 +14,7 @@ from astrarium.cli.dispatch import dispatch
 from astrarium.compute.config import Replay
 from astrarium.profile.link import link, write_linked
 from astrarium.profile.link.comm import annotated, by_kernel, element_bytes, is_comm_kernel, operation
-from astrarium.report.tables.summary import collective_table
+from astrarium.report.tables.collectives import collective_table
 from astrarium.trace import Node, check, groups_of, read_traces
 from astrarium.trace.counts import statistics
 from astrarium.vocab import CommOp, NodeKind

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from astrarium.cost import FIGURES, figures
 from astrarium.design import Design
+from astrarium.report.tables.collectives import collective_kinds, collectives_side_by_side
 from astrarium.report.tables.summary import PARTS
 from astrarium.report.tables.table import Table
 from astrarium.result import Result
@@ -39,7 +40,7 @@ class Run(Struct, frozen=True, dict=True):
 
 
 def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
-    """Makespans, what the time of the last rank goes into, memory, and figures."""
+    """Makespans, what the time of the last rank goes into, memory, figures; then the collectives of each run."""
     first = runs[0].result.makespan_ps
     rows = [["makespan", *(format_time(run.result.makespan_ps / 1000) for run in runs)],
             ["of the first", *(f"{run.result.makespan_ps / first:.3f}x" if first else "" for run in runs)]]
@@ -50,13 +51,21 @@ def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
     names = [name for name in FIGURES if any(name in run.figures for run in runs)]
     rows += [[FIGURES[name].label or name, *(FIGURES[name].shown(run.figures[name]) if name in run.figures else ""
                                              for run in runs)] for name in names]
+    links = [run.result.busiest_link() for run in runs]
+    if any(links):
+        rows.append(["busiest link", *("" if link is None else f"{100 * link[1]:.1f} %" for link in links)])
     yield Table("runs (parts: of the rank that finishes last)", "<" + ">" * len(runs), rows,
                 ["", *(run.name for run in runs)])
+    collectives = collectives_side_by_side({run.name: run.result for run in runs})
+    if collectives is not None:
+        yield collectives
 
 
 def several_plain(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """What `--json` prints: a row per design."""
     return [{"design": run.name, "makespan_ns": run.result.makespan_ps / 1000,
              "parts_ns": {name: ps / 1000 for name, ps in run.parts.items()},
-             "peak_memory_bytes": run.result.peak_memory, "figures": run.figures}
+             "peak_memory_bytes": run.result.peak_memory, "figures": run.figures,
+             "collectives": [{"op": each.op, "ranks": each.ranks, "payload_bytes": each.payload, "count": each.count,
+                              "mean_ns": each.mean_ns, "how": each.how} for each in collective_kinds(run.result)]}
             for run in runs]

@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from astrarium.arrays import I64
+from astrarium.report.tables.collectives import collective_table
 from astrarium.report.tables.packets import packet_tables
 from astrarium.report.tables.table import Table
 from astrarium.result import Result
 from astrarium.result.jobs import JobResult
 from astrarium.result.memory import TierUse
 from astrarium.result.phases import PhaseTime
-from astrarium.trace.columns import Traces
-from astrarium.trace.linked import headline, logical_ops
+from astrarium.trace.linked import headline
 from astrarium.trace.read import spans
-from astrarium.units import format_bytes, format_rate, format_time
-from astrarium.vocab import CommOp
+from astrarium.units import format_bytes, format_time
 
-__all__ = ["PARTS", "collective_table", "job_table", "network_table", "path_table", "summary_tables", "time_table"]
+__all__ = ["PARTS", "job_table", "network_table", "path_table", "summary_tables", "time_table"]
 
 PS_PER_NS = 1000
 WIDE = 32           # letters of a list of NPUs
-TOP = 8             # kinds of collectives shown
 CLOSE = 0.9         # share of the memory beyond which head room is looked at
 PARTS = (("compute", "compute"), ("exposed_comm", "exposed communication"), ("exposed_memory", "exposed remote memory"),
          ("exposed_host", "exposed host work"), ("bubble", "idle"))
@@ -144,59 +140,6 @@ def _slowdown_in(job: JobResult, beside: int) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= WIDE else text[:text.rindex(",", 0, WIDE)] + ", …"
-
-
-def collective_table(result: Result) -> Table:
-    """Kinds of collectives by the time that they took together; bandwidths as in nccl-tests, over all of a kind."""
-    c = result.collectives
-    key = np.stack([c.op.astype(np.int64), c.ranks, c.payload], axis=1)
-    kinds, kind_of = np.unique(key, axis=0, return_inverse=True)
-    kind_of = kind_of.reshape(-1)
-    many = _sum(kind_of, c.instances, len(kinds))
-    spent = _sum(kind_of, (c.end - c.ready) * c.instances, len(kinds))
-    waited = _sum(kind_of, (c.ready - c.start) * c.instances, len(kinds))
-    order = sorted(range(len(kinds)), key=lambda kind: -spent[kind])
-    factor = np.full(len(kinds), np.nan)           # busbw / algbw, the same for all of a kind
-    known = np.flatnonzero(~np.isnan(c.algbw) & (c.algbw > 0))
-    factor[kind_of[known]] = c.busbw[known] / c.algbw[known]
-    rows = []
-    for kind in order[:TOP]:
-        op, ranks, payload = kinds[kind].tolist()
-        algbw = payload * many[kind] / (spent[kind] / PS_PER_NS) if spent[kind] else np.nan
-        rows.append((CommOp(op).name.lower(), f"{ranks:,}", format_bytes(payload), f"{many[kind]:,}",
-                     _time(spent[kind] / many[kind]), _time(waited[kind] / many[kind]), _rate(algbw),
-                     _rate(algbw * factor[kind]), _how(c.how[kind_of == kind])))
-    more = f", {TOP} of {len(kinds)} kinds" if len(kinds) > TOP else ""
-    head = ("operation", "ranks", "payload", "times", "mean time", "mean wait", "algbw", "busbw", "how")
-    width = len(head) if any(row[-1] for row in rows) else len(head) - 1
-    return Table(f"collectives{more} (time: from the last rank's arrival{_asked(result)})", "<>>>>>>><"[:width],
-                 [row[:width] for row in rows], head[:width])
-
-
-def _how(of_a_kind: npt.NDArray[np.str_]) -> str:
-    """Composition, algorithms and chunks of a kind; groups of several shapes may run in several ways."""
-    ways = list(dict.fromkeys(of_a_kind.tolist()))
-    return ways[0] if len(ways) == 1 else f"{ways[0]}; {len(ways) - 1} more"
-
-
-def _asked(result: Result) -> str:
-    """Operations that a back end ran for others, as the recorded host operators say."""
-    if not isinstance(result.traces, Traces):
-        return ""
-    pairs = {(CommOp(int(columns.comm_type[node])).name.lower(), asked) for columns in result.traces.classes
-             for node, asked in logical_ops(columns).items() if int(columns.comm_type[node]) in set(CommOp)}
-    return "".join(f"; {ran} ran for {asked}, too" for ran, asked in sorted(pairs))
-
-
-def _sum(place: npt.NDArray[np.integer], values: I64, length: int) -> list[int]:
-    total = np.zeros(length, np.int64)
-    np.add.at(total, place, values)
-    found: list[int] = total.tolist()
-    return found
-
-
-def _rate(value: float) -> str:
-    return "" if np.isnan(value) else format_rate(value)
 
 
 def network_table(result: Result) -> Table:
