@@ -129,6 +129,20 @@ def test_candidates_under_one_budget() -> None:
         plan(DENSE, "h200_sxm", budget="$900k", fixed={"tp": [32]}, **how)
 
 
+def test_a_plan_of_owned_systems_has_the_price_of_rented_ones() -> None:
+    """Rented, 10^12 tokens cost the GPU-hours at each rent of the catalog; a plan with a rent has none beside it."""
+    how = {"seq": 2048, "global_batch": 16, "compute": "roofline", "collectives": "simulated", "stack": "none",
+           "fixed": {**SMALL, "tp": [1], "pp": [1]}, "objective": "cost", "top": 1}
+    line = plan(DENSE, "h200_sxm", 8, **how).best
+    hours = line.figures["npu_hours_per_tera_tokens"]
+    assert line.rented["nebius_h200_2025"] == pytest.approx(3.5 * hours)
+    assert line.plain["rented_per_tera_tokens"] == line.rented
+    assert list(line.rented.values()) == sorted(line.rented.values())
+    rented = plan(DENSE, "h200_sxm", 8, cost="nebius_h200_2025", **how).best
+    assert rented.figures["cost_per_tera_tokens"] == pytest.approx(line.rented["nebius_h200_2025"])
+    assert rented.rented == {}
+
+
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["plan", "gpt2-small", "--device", "h100_sxm", "--seq", "1024", "--global-batch", "16",
              "--compute", "roofline",
@@ -139,6 +153,8 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "by cost of 10^12 tokens, least first" in said
     assert "310,000 $" in said
+    (head,) = [line for line in said.splitlines() if "10^12 tokens, owned" in line]
+    assert head.split("10^12 tokens, owned")[1].split()[:3] == ["interval", "10^12", "tokens,"]
     assert "PUE 1.1, 0.0771 $/kWh (us_industrial_2024)" in said
     assert main([*words, "--cost", "pue=0.5"]) == 1
     assert "is there twice" in capsys.readouterr().err

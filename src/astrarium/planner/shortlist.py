@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from astrarium.cost.assumed import rents
 from astrarium.cost.interval import Interval, interval_of
 from astrarium.design import Design
 from astrarium.planner.breakdown import PARTS, Breakdown
@@ -17,6 +18,7 @@ from astrarium.planner.layout import Layout
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.rules import Ruling
 from astrarium.registry import cell, printed
+from astrarium.units import HourlyPrice
 
 __all__ = ["SMALL", "Change", "Hidden", "Line", "NoGain", "OfEp", "Shortlist", "reason"]
 
@@ -89,6 +91,15 @@ class Line(Struct, frozen=True, dict=True):
         """Whether collectives need a port for longer than the run takes: the step is a lower bound."""
         return self.time > self.makespan
 
+    @cached_property
+    def rented(self) -> dict[str, float]:
+        """US dollars of 10^12 tokens at each rent of the device in the catalog, the lowest first; nothing if the plan
+        is priced by a rent already, or not priced."""
+        hours = self.figures.get("npu_hours_per_tera_tokens")
+        if hours is None or "owned_cost_per_tera_tokens" not in self.figures:
+            return {}
+        return {name: hours * float(HourlyPrice(rent)) for name, rent in rents(self.device).items()}
+
     @property
     def npus(self) -> int:
         """NPUs that it takes."""
@@ -122,7 +133,8 @@ class Line(Struct, frozen=True, dict=True):
                 "peak_memory_bytes": None if math.isnan(self.peak) else self.peak, "capacity_bytes": self.capacity,
                 "room_bytes": self.room, "mfu": self.mfu, "tokens_per_second_per_npu": self.tokens,
                 "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie, "interval": interval,
-                "value": self.value, "figures": dict(self.figures)}
+                "value": self.value, "figures": dict(self.figures),
+                "rented_per_tera_tokens": self.rented}
 
 
 class Change(Struct, frozen=True):

@@ -21,6 +21,8 @@ SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "
          "training_cost": "training run", "capital_cost": "bought for", "power_peak": "power at most",
          "npu_hours": "GPU-hours", "npu_hours_per_tera_tokens": "GPU-hours of 10^12",
          "energy_per_tera_tokens": "energy of 10^12", "carbon_per_tera_tokens": "CO2 of 10^12"}
+OWNED = "owned_cost_per_tera_tokens"
+PRICES = (OWNED, "cost_per_tera_tokens")
 SHOWN = 8       # changes of one part
 ALIKE = 1.005   # of two peaks of memory
 SCALED = "scaled to the measured step, as the steps are (how well that predicts other layouts was not measured)"
@@ -75,10 +77,32 @@ def money(found: Shortlist) -> Table:
     every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
     every += [] if found.today is None else [("now", found.today)]
     names = [name for name in FIGURES if any(name in line.figures for _, line in every)]
-    rows = [(place, f"{line.npus:,}", *(FIGURES[name].shown(line.figures[name]) if name in line.figures else ""
-                                        for name in names)) for place, line in every]
-    rows = [tuple(cell.replace(" US dollars", " $") for cell in row) for row in rows]
-    return Table("", "<" + ">" * (len(names) + 1), rows, ("", "NPUs", *(SHORT.get(name, name) for name in names)))
+    head = ["", "NPUs"]
+    columns = [[place for place, _ in every], [f"{line.npus:,}" for _, line in every]]
+    for name in names:
+        head.append(SHORT.get(name, name))
+        columns.append([_figure(line, name) for _, line in every])
+        if name in PRICES:
+            head.append("interval")
+            columns.append([span(line.within, name, line.figures.get(name, math.nan)) for _, line in every])
+        if name == OWNED and any(line.rented for _, line in every):
+            head[-2:] = ["10^12 tokens, owned", "interval", "10^12 tokens, rented"]
+            columns.append([_rents(line) for _, line in every])
+    rows = [tuple(cell.replace(" US dollars", " $") for cell in row) for row in zip(*columns, strict=True)]
+    return Table("", "<" + ">" * (len(head) - 1), rows, tuple(head))
+
+
+def _figure(line: Line, name: str) -> str:
+    return FIGURES[name].shown(line.figures[name]) if name in line.figures else ""
+
+
+def _rents(line: Line) -> str:
+    """What 10^12 tokens cost at the lowest and the highest rent of the device."""
+    prices = list(line.rented.values())
+    if not prices:
+        return ""
+    low, high = FIGURES[OWNED].shown(prices[0]), FIGURES[OWNED].shown(prices[-1])
+    return low if low == high else f"{low.partition(' ')[0]} to {high}"
 
 
 def candidates(found: Shortlist) -> Table:
