@@ -146,12 +146,14 @@ def test_a_config_json_is_a_model(tmp_path: Path) -> None:
         ar.plan(str(path), "h100_sxm", 8)
 
 
-def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> None:
+TODAY = ("torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --num-layers 8 --hidden-size 2048 --swiglu "
+         "--num-attention-heads 16 --vocab-size 32000 --seq-length 2048 --micro-batch-size 1 --bf16 "
+         "--position-embedding-type rope --hidden-dropout 0 --attention-dropout 0 --lr 1 ")
+
+
+def test_what_runs_today_is_predicted_and_improved(tmp_path: Path) -> None:
     path = tmp_path / "today.sh"
-    path.write_text("torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --num-layers 8 --hidden-size 2048 --swiglu "
-                    "--num-attention-heads 16 --vocab-size 32000 --seq-length 2048 --micro-batch-size 1 --bf16 "
-                    "--global-batch-size 16 --tensor-model-parallel-size 8 --recompute-granularity full "
-                    "--position-embedding-type rope --hidden-dropout 0 --attention-dropout 0 --lr 1")
+    path.write_text(TODAY + "--global-batch-size 16 --tensor-model-parallel-size 8 --recompute-granularity full")
     found = ar.plan_from(str(path), "h100_sxm", top=1, fixed=FIX)
     assert found.today is not None
     assert found.today.layout == ar.Layout(tp=8, dp=2, recompute="full")
@@ -173,6 +175,11 @@ def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> 
     path.write_text(text)
     said = str(measured)
     assert "(-50.0 %)" in said
+    first = said.partition("layout   ")[0]
+    assert "something costs time that the launch does not say" in first
+    assert re.search(r"Of the changes of one part, .* brings most: predicted [0-9.]+ % faster", first)
+    assert f"Line 1, {measured.best.label}: predicted" in first
+    assert "Megatron FSDP" not in first
     assert said.count("scaled to the measured step") == 1
     low, high = measured.best.within.around(measured.best.time) or (0.0, 0.0)
     shown = f"{format_time(2 * low).partition(' ')[0]} to {format_time(2 * high)}"
@@ -183,13 +190,17 @@ def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> 
     gained = {(each.part, each.after) for each in measured.changes}
     assert not gained & why.keys()
     assert all(f"  {each.why}\n" in said for each in measured.no_gain)
-    assert "something costs time that the launch does not say" in said
     by_mfu = ar.plan_from(str(path), "h100_sxm", top=1, fixed=FIX, measured=f"{50 * found.today.mfu}%")
     assert by_mfu.measured == pytest.approx(measured.measured)
     for wrong in ("fast", "0%", "-1s", "1e999s"):
         with pytest.raises(ar.InputError, match=r"measured: .*expected the time of a step such as 21\.3s, or MFU"):
             ar.plan_from(str(path), "h100_sxm", top=1, fixed=FIX, measured=wrong)
-    path.write_text(path.read_text() + " --frobnicate 3")
+
+
+def test_the_command_of_what_runs_today(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "today.sh"
+    path.write_text(TODAY + "--global-batch-size 16 --tensor-model-parallel-size 8 --recompute-granularity full "
+                    "--frobnicate 3")
     words = ("plan", "--from", path, "--device", "h100_sxm", "--top", "1", "--launch", "megatron", "--fix", "cp=1",
              "--fix", "zero=1", "--fix", "virtual_stages=1")
     unknown = run(*words)
@@ -199,7 +210,8 @@ def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> 
     said = run(*words, "--ignore", "frobnicate")
     assert said.code == 0
     assert "as without frobnicate (--ignore)" in said.out
-    assert "to change: " in said.out
+    assert said.out.startswith("Line 1, ")
+    assert "line 1 against today's layout: predicted " in said.out
     assert "--tensor-model-parallel-size" in said.out
     assert run("plan", "--device", "h100_sxm").code == 2
 
@@ -264,6 +276,21 @@ def test_command_line(run: Run, tmp_path: Path) -> None:
     plain = json.loads(said.out)
     assert plain["proved"]
     assert plain["lines"][0]["step_ns"] == pytest.approx(float(ar.simulate(ar.load_design(design)).makespan))
+
+
+def test_a_tie_is_no_advice(tmp_path: Path) -> None:
+    """A layout within the interval of today's is said to tie, and what it needs beyond the launch is named."""
+    path = tmp_path / "today.sh"
+    path.write_text(TODAY + "--global-batch-size 64 --use-distributed-optimizer")
+    fixed = {name: value for name, value in FIX.items() if name != "zero"} | {"zero": [3], "tp": [1], "pp": [1]}
+    found = ar.plan_from(str(path), "h100_sxm", top=1, fixed=fixed | {"micro_batch": [2]}, measured="30%")
+    assert found.today is not None
+    (said,) = [line for line in str(found).splitlines() if line.startswith("Line 1, ")]
+    assert "; a tie with today's: measure it before you rely on it; extrapolated (" in said
+    assert "ZeRO 3, rows have ZeRO 1" in said
+    assert "; it needs Megatron FSDP (--use-megatron-fsdp" in said
+    assert "line 1 against today's layout: " in str(found)
+    assert "which is a tie" in str(found)
 
 
 def test_top_of_a_wider_search_is_the_same() -> None:

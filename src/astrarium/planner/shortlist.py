@@ -177,7 +177,8 @@ class Shortlist(Struct, frozen=True):
     `planner.certificate`, if it was asked for. `measured`: ns that a step of today's job was measured to take; then
     `changes` of one part of its layout that shorten it, the largest gain first, and those with `no_gain`. Times of
     lines stay predictions; `factor` scales them to what was measured. `per_ep`: the best layout of each ep, if
-    there are several; `hidden`: what rules leave out that may be better than the best; `notes`: what to know first."""
+    there are several; `hidden`: what rules leave out that may be better than the best; `notes`: what to know first;
+    `framework`: that of the launch of `today`."""
 
     model: str
     tokens: int
@@ -203,6 +204,7 @@ class Shortlist(Struct, frozen=True):
     per_ep: tuple[OfEp, ...] = ()
     hidden: tuple[Hidden, ...] = ()
     notes: tuple[str, ...] = ()
+    framework: str = ""
 
     def __str__(self) -> str:
         """The tables of the command line."""

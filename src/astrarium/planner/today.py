@@ -62,6 +62,7 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
         check_budget(machine, now.job, terms)
     found = planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
                     today=now, terms=terms, lift=lift, exact=exact, certify=certify)
+    found = replace(found, framework=launch.framework)
     return found if step is None else _measured(found, step, now, machines[0], terms, lift)
 
 

@@ -13,23 +13,31 @@ from astrarium.compute import kernels
 from astrarium.cost.interval import FEWEST, validated_stack
 from astrarium.planner.launch.given import Launch
 
-__all__ = ["as_framework", "stack_of_framework"]
+__all__ = ["as_framework", "needs", "stack_of_framework"]
 
 
 class Runs(Struct, frozen=True):
-    """Current stacks of a framework, the best first; `lacks`: a remark about them for the answer, if any."""
+    """Current stacks of a framework, the best first; `lacks`: a remark about them for the answer, if any; `sharded`:
+    what ZeRO 2 and 3 need."""
 
     stacks: tuple[str, ...]
     lacks: str = ""
+    sharded: str = ""
 
 
 FRAMEWORKS: Mapping[str, Runs] = MappingProxyType({
     "torchtitan": Runs(("fsdp",)),
-    "nemo": Runs(("nemo",)),
-    "megatron-lm": Runs(("nemo", "megatron-core"), "Megatron core as NeMo runs it"),
+    "nemo": Runs(("nemo",), sharded="another framework: NeMo 1 shards the optimizer at most"),
+    "megatron-lm": Runs(("nemo", "megatron-core"), "Megatron core as NeMo runs it",
+                        "Megatron FSDP (--use-megatron-fsdp; --launch megatron prints all arguments)"),
     "deepspeed": Runs(("fsdp",), "fsdp is eager PyTorch, too, but has neither DeepSpeed's kernels nor its buckets, and "
                                  "its interval is not DeepSpeed's; --stack deepspeed and deepspeed-3 have its buffers "
                                  "and no measured rows")})
+
+
+def needs(framework: str, zero: int) -> str:
+    """What a layout with a stage of ZeRO needs in a framework; nothing if every launch has it."""
+    return FRAMEWORKS[framework].sharded if zero >= 2 and framework in FRAMEWORKS else ""
 
 
 def as_framework(launch: Launch, devices: Sequence[str], compute: str | None, collectives: str | None,

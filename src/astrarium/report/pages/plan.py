@@ -10,7 +10,8 @@ from astrarium.report.pages.about import About, about, download
 from astrarium.report.pages.figures import figures
 from astrarium.report.pages.html import Download, escape, note, page, section, table, table_of
 from astrarium.report.pages.page import Page, ShownRun
-from astrarium.report.tables.shortlist import HEAD, changes, counted, intervals, money, remarks, row_of, single_changes
+from astrarium.report.tables.shortlist import HEAD, counted, intervals, money, remarks, row_of
+from astrarium.report.tables.today import changes, single_changes, verdict
 from astrarium.simulate import simulate
 from astrarium.units import format_time
 
@@ -29,6 +30,8 @@ def plan_page(found: Shortlist) -> str:
     best = found.best
     lead = (f"{drawn[1][0]}: {best.label}, {format_time(best.time)} a step of {found.tokens:,} tokens, MFU "
             f"{100 * best.mfu:.1f} %. All figures are simulated.")
+    if found.today is not None:
+        lead = " ".join(verdict(found.today, found))
     facts = about(found.best.design)
     return page(title, lead, parts, About({**facts.facts, "model": str(found.model), "with": "; ".join(found.models)},
                                           facts.files))
@@ -57,12 +60,9 @@ def _layouts(found: Shortlist) -> Iterator[str]:
     if lost:
         yield section("Slower than 1 by" if found.objective.name == "time" else "More than 1 by",
                       table(("", "why"), lost, "<<", "Slower than 1 by"))
-    if found.today is not None and found.measured is not None:
-        yield table_of(single_changes(found.today, found))
     if found.today is not None:
-        yield table_of(changes(found.today, found))
-
-
+        yield from (table_of(each) for each in (single_changes(found.today, found), changes(found.today, found))
+                    if each is not None)
     yield section("Rules, assumptions and prices" if any(line.figures for line in found.lines) else
                   "Rules and assumptions", '<p class="note">' + "<br>".join(map(escape, remarks(found))) + "</p>")
 

@@ -12,10 +12,10 @@ from astrarium.planner.rules import UNEVEN_PARTS
 from astrarium.planner.shortlist import Line, OfEp, Shortlist
 from astrarium.report.tables.interval import interval_remarks, span
 from astrarium.report.tables.table import Table
+from astrarium.report.tables.today import changes, no_gain, single_changes, verdict
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["HEAD", "candidates", "changes", "first_table", "intervals", "remarks", "row_of", "shortlist_tables",
-           "single_changes"]
+__all__ = ["HEAD", "candidates", "first_table", "intervals", "remarks", "row_of", "shortlist_tables"]
 
 SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "10^12 tokens", "cost_per_hour": "hour",
          "training_cost": "training run", "capital_cost": "bought for", "power_peak": "power at most",
@@ -23,7 +23,6 @@ SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "
          "energy_per_tera_tokens": "energy of 10^12", "carbon_per_tera_tokens": "CO2 of 10^12"}
 OWNED = "owned_cost_per_tera_tokens"
 PRICES = (OWNED, "cost_per_tera_tokens")
-SHOWN = 8       # changes of one part
 ALIKE = 1.005   # of two peaks of memory
 SCALED = "scaled to the measured step, as the steps are (how well that predicts other layouts was not measured)"
 LIMITED = (">=: measured collectives that run at once do not slow each other; the step is how long they need a port at "
@@ -32,7 +31,10 @@ HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "expose
 
 
 def shortlist_tables(found: Shortlist) -> Iterator[Table]:
-    """What was asked, the layouts, why the others are slower, and how far the proof goes."""
+    """Of a job that runs, the verdict; what was asked, the layouts, why the others are slower, and how far the proof
+    goes."""
+    if found.today is not None:
+        yield Table("\n".join(verdict(found.today, found)), "", ())
     devices = list(dict.fromkeys(line.device for line in found.lines))
     several = len(devices) > 1 or len(found.counts) > 1
     title = f"{found.model} on {counted(found)} x {' or '.join(devices)}: {found.tokens:,} tokens a step\n" + "\n".join(
@@ -57,12 +59,9 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     if lost:
         yield Table("slower than 1 by (parts of a step, mean over NPUs, in % of the step of 1)"
                     if found.objective.name == "time" else "more than 1 by", "<<", lost)
-    if found.today is not None and found.measured is not None:
-        yield single_changes(found.today, found)
-        if found.no_gain:
-            yield no_gain(found)
     if found.today is not None:
-        yield changes(found.today, found)
+        yield from (each for each in (single_changes(found.today, found), no_gain(found) if found.no_gain else None,
+                                      changes(found.today, found)) if each is not None)
     yield Table("\n".join(remarks(found)), "", ())
 
 
@@ -183,50 +182,6 @@ def row_of(place: str, line: Line, several: bool, factor: float = 1.0) -> tuple[
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if not math.isnan(share) else ""
-
-
-def changes(today: Line, found: Shortlist) -> Table:
-    """What to change, and what that gives."""
-    before, after = today.layout.plain, found.best.layout.plain
-    rows = [(name, str(before[name]), str(after[name])) for name in after if before[name] != after[name]]
-    gain, broken = today.time / found.best.time, found.broken(today)
-    if not rows or gain <= 1:
-        why = f" (left out by {' and '.join(broken)}: see the rules)" if broken else \
-            " (it leaves less memory free than --reserve says)" if today.memory > today.room else ""
-        return Table(f"no layout that was compared is faster than today's{why}", "", ())
-    return Table(f"to change: {gain:.2f} x as fast", "<>>", rows, ("", "now", "1"))
-
-
-def single_changes(today: Line, found: Shortlist) -> Table:
-    """What one change of today's layout brings."""
-    measured = found.factor * today.time
-    title = (f"steps are scaled to what was measured: today {format_time(measured)}, predicted "
-             f"{format_time(today.time)} ({100 * (today.time / measured - 1):+.1f} %){_outside(today, measured)}\n")
-    if not found.changes:
-        return Table(f"{title}no change of one part of today's layout makes it faster", "", ())
-    rows = [(each.part, f"{each.before} to {each.after}", str(each.line.layout),
-             format_time(each.line.time * found.factor), f"{100 * (today.value / each.line.value - 1):+.1f} %",
-             f"{format_bytes(each.line.memory)} of {format_bytes(each.line.capacity)}")
-            for each in found.changes[:SHOWN]]
-    return Table(f"{title}one change at a time, by what it brings", "<<<>>>", rows,
-                 ("", "change", "layout", "step", "gain", "memory"))
-
-
-def no_gain(found: Shortlist) -> Table:
-    """The changes of one part that bring nothing, with the reason."""
-    return Table("changes without a gain", "<<<",
-                 [(each.part, f"{each.before} to {each.after}", each.why) for each in found.no_gain])
-
-
-def _outside(today: Line, measured: float) -> str:
-    """What is said of a measured step outside the interval of today's prediction."""
-    around = today.within.around(today.time)
-    if around is None or around[0] <= measured <= around[1]:
-        return ""
-    slower = measured > around[1]
-    return (f"\nthat is outside the interval, {format_time(around[0])} to {format_time(around[1])}: " + (
-        "something costs time that the launch does not say (input, other software, slow links or GPUs), and no layout "
-        "changes that" if slower else "the launch or the device is another one than that of the measurement"))
 
 
 def remarks(found: Shortlist) -> Iterator[str]:
