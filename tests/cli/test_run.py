@@ -211,6 +211,10 @@ def test_several_designs_side_by_side(run: Run, tmp_path: Path, monkeypatch: pyt
         ["all_reduce", "4", size, "MB", name] for size, name in (("4", "b"), ("1", "a"))]
     assert [(each["op"], each["payload_bytes"], each["how"]) for row in rows for each in row["collectives"]] == [
         ("all_reduce", size, alone[0]["collectives"][0]["how"]) for size in (10**6, 4 * 10**6)]
+    Path("c.yaml").write_text("workload: {source: collective, op: all_reduce, payload: 1 MB}\n"
+                              "network: {dims: [{shape: fully_connected, npus: 4, bandwidth: 50 GB/s, latency: 0}]}\n")
+    dims = "dim 0, sum per NPU +ring 4: 100 GB/s +fully_connected 4: 150 GB/s\n"
+    assert re.search(dims, run("run", "a.yaml", "c.yaml").out)
     said = run("run", "a.yaml", "b.yaml", "--html", "two.html")
     assert (said.code, re.findall(r"1\.000x +\d\.\d{3}x", said.out) != []) == (0, True)
     text = Path("two.html").read_text()

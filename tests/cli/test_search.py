@@ -136,6 +136,29 @@ def test_the_ten_best_designs(space: Path, run: Run) -> None:
     assert all(each["network_cost"] > 0 and each["peak_memory"] is None for each in found)
 
 
+def test_shapes_are_compared_by_the_sum_of_an_npu(tmp_path: Path, run: Run) -> None:
+    """`bandwidth` is that of a link: 100 GB/s are 300 of a fully connected NPU of four, and 200 of one on a ring; and
+    of several objectives the best trial is the best by the first."""
+    (tmp_path / "base.yaml").write_text("workload: {source: collective, op: all_reduce, payload: 1 MB}\n"
+                                        "network: {dims: [{shape: ring, npus: 4, bandwidth: 100 GB/s, latency: 0}]}\n")
+    text = ("base: base.yaml\nchoices:\n  network.dims[0].shape: [ring, fully_connected, switch]\n"
+            "  network.dims[0].bandwidth: [100 GB/s, 400 GB/s]\nminimize: [makespan, network_cost]\n")
+    path = tmp_path / "space.yaml"
+    path.write_text(text)
+    said = run("search", path, "--no-study", "--agent", "grid").out
+    assert re.search(r"best by makespan alone \(trial \d+\)", said)
+    assert "best design (" not in said
+    path.write_text(text.replace("[makespan, network_cost]", "makespan"))
+    said = run("search", path, "--no-study", "--agent", "grid").out
+    assert "best design (trial" in said
+    rows = {line[:27].strip(): re.split("  +", line[27:].strip()) for line in said.splitlines() if line[:2] == "  "}
+    links = {"ring": 2, "fully_connected": 3, "switch": 1}
+    sums = [links[shape] * int(rate.split()[0]) for shape, rate in zip(rows["network.dims[0].shape"],
+                                                                      rows["network.dims[0].bandwidth"], strict=True)]
+    assert [float(cell.split()[0]) * (1000 if "TB" in cell else 1) for cell in rows["dim 0, sum per NPU"]] == sums
+    assert set(rows["network.dims[0].shape"]) == set(links)
+
+
 def test_memory_of_the_best_designs(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "train.yaml"
     path.write_text("""

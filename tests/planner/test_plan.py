@@ -307,7 +307,8 @@ def test_one_page() -> None:
         assert line.label in text
         assert format_time(line.time) in text
     assert re.findall(r">save</a>", text) == [">save</a>"] * len(found.lines)
-    for words in ("The fastest layout: ", "Step times and measured intervals", "Pipeline", "Memory when it is fullest"):
+    for words in ("The fastest layout: ", "Predicted step times and their intervals", "Pipeline",
+                  "Memory when it is fullest"):
         assert words in text
 
 

@@ -103,8 +103,8 @@ def _device(design: Design) -> str:
 
 
 def network_words(network: Network) -> str:
-    """Dims, innermost first, and the network model."""
+    """Dims, innermost first, with the sum over the links of an NPU in each; and the network model."""
     if network.fabric is not None:
         return f"a fabric of {network.npus:,} NPUs; {network.backend}"
-    dims = [f"{dim.tag} of {dim.npus:,} at {format_rate(dim.npu_bandwidth)}" for dim in network.flat]
+    dims = [f"{dim.tag} of {dim.npus:,} at {format_rate(dim.npu_bandwidth)} per NPU" for dim in network.flat]
     return f"{' x '.join(dims)}; {network.backend}"

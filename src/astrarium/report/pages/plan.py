@@ -54,7 +54,7 @@ def _layouts(found: Shortlist) -> Iterator[str]:
     yield section(f"Layouts, the {best} first", *parts)
     yield from figures("plan", found)
     within = intervals(found)
-    yield section("Measured intervals", *map(note, within.title.splitlines()),
+    yield section("Intervals of the predictions", *map(note, within.title.splitlines()),
                   table(within.head, within.rows, within.align, "Intervals") if within.rows else "")
     lost = [(place, line.lost) for place, line in _lines(found) if line.lost]
     if lost:

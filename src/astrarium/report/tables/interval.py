@@ -53,4 +53,4 @@ def interval_table(within: Interval | None, result: Result) -> Table | None:
         return None
     around = span(within, "makespan", float(result.at_least))
     text = f"{around}: {within.words}" if within.known else within.words
-    return Table("", "<<", [("step time, measured", text)])
+    return Table("", "<<", [("step time, expected", text)])

@@ -137,7 +137,7 @@ def interval_note(served: Served, within: Interval) -> str:
     around = _around(served, within)
     if around is None:
         return f"TPOT is {within.words}"
-    return f"TPOT, measured: mean {format_time(around[0])} to {format_time(around[1])}, {within.words}"
+    return f"mean TPOT, expected if measured: {format_time(around[0])} to {format_time(around[1])}, {within.words}"
 
 
 def interval_plain(served: Served, within: Interval) -> dict[str, object]:

@@ -56,7 +56,7 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
     service, goal = found.service, found.goal
     devices = " or ".join(dict.fromkeys(line.device for line in found.lines))
     title = (f"{service.name} {goal.text} ({devices}): {service.mix.words}, within {service.slo}\n"
-             + "\n".join(f"with {text}" for text in found.models))
+             + "\n".join(f"predicted with {text}" for text in found.models))
     every = [*((str(place), line) for place, line in enumerate(found.lines, 1)),
              *([("now", found.today)] if found.today is not None else [])]
     rows = [row_of(place, line, found) for place, line in every]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 from msgspec import Struct
 
 from astrarium.cost import FIGURES, figures
 from astrarium.design import Design
+from astrarium.network.config import Network
 from astrarium.report.tables.collectives import collective_kinds, collectives_side_by_side
 from astrarium.report.tables.summary import PARTS
 from astrarium.report.tables.table import Table
 from astrarium.result import Result
-from astrarium.units import format_bytes, format_time
+from astrarium.units import format_bytes, format_rate, format_time
 
 __all__ = ["Run", "several_plain", "several_tables"]
 
@@ -51,6 +53,7 @@ def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
     names = [name for name in FIGURES if any(name in run.figures for run in runs)]
     rows += [[FIGURES[name].label or name, *(FIGURES[name].shown(run.figures[name]) if name in run.figures else ""
                                              for run in runs)] for name in names]
+    rows += _dims([run.design.network for run in runs])
     links = [run.result.busiest_link() for run in runs]
     if any(links):
         rows.append(["busiest link", *("" if link is None else f"{100 * link[1]:.1f} %" for link in links)])
@@ -59,6 +62,16 @@ def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
     collectives = collectives_side_by_side({run.name: run.result for run in runs})
     if collectives is not None:
         yield collectives
+
+
+def _dims(networks: Sequence[Network]) -> Iterator[list[str]]:
+    """The dims in which networks differ, each with the sum over an NPU's links: `bandwidth` of a design is that of one
+    link."""
+    dims = [[f"{dim.tag} {dim.npus:,}: {format_rate(dim.npu_bandwidth)}" for dim in each.flat]
+            if each.fabric is None else [f"fabric of {each.npus:,} NPUs"] for each in networks]
+    for place, cells in enumerate(zip_longest(*dims, fillvalue="")):
+        if len(set(cells)) > 1:
+            yield [f"dim {place}, sum per NPU", *cells]
 
 
 def several_plain(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     devices = list(dict.fromkeys(line.device for line in found.lines))
     several = len(devices) > 1 or len(found.counts) > 1
     title = f"{found.model} on {counted(found)} x {' or '.join(devices)}: {found.tokens:,} tokens a step\n" + "\n".join(
-        f"with {text}" for text in found.models) + " (to change: --compute, --collectives, --stack)"
+        f"predicted with {text}" for text in found.models) + " (to change: --compute, --collectives, --stack)"
     title += "".join(f"\nnote: {text}" for text in found.notes)
     if found.objective.name != "time":
         title += f"\nby {found.objective.name} of 10^12 tokens, least first"
@@ -132,7 +132,7 @@ def _value_of(each: OfEp, found: Shortlist) -> str:
 
 
 def intervals(found: Shortlist) -> Table:
-    """Where the figures of every line were measured, and which lines tie with the first; one sentence where no line has
+    """Where measurements of every line are expected, and which lines tie with the first; one sentence where no line has
     an interval."""
     every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
     every += [] if found.today is None else [("now", found.today)]
@@ -140,9 +140,9 @@ def intervals(found: Shortlist) -> Table:
     if not any(line.within.known for _, line in every):
         return Table("\n".join(about), "", ())
     about = [*about, SCALED] if found.measured is not None else about
-    rows = [(place, *(["measured", "", ""] if place == "now" and found.measured is not None else
-                      _spans(line, found.factor)), _about(line)) for place, line in every]
-    return Table("\n".join(about), "<<<<<", rows, ("", "step", "MFU", "tok/s/NPU", ""))
+    rows = [(place, *(_spans(line, found.factor) if place != "now" or found.measured is None else
+                      [f"{format_time(found.measured)}, measured", "", ""]), _about(line)) for place, line in every]
+    return Table("\n".join(about), "<<<<<", rows, ("", "step, expected", "MFU", "tok/s/NPU", ""))
 
 
 def _about(line: Line) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from astrarium.cost import FIGURES
+from astrarium.report.tables.study_bandwidth import per_npu
 from astrarium.report.tables.study_data import StudyReport
 from astrarium.report.tables.study_interval import study_intervals
 from astrarium.report.tables.table import Table
@@ -112,7 +113,7 @@ def study_tables(study: Study, title: str, best: Sequence[Ranked] | None = None)
     yield Table(title, "<<", _course(study))
     if study.best is not None:
         rows = [(name, str(_value(value))) for name, value in study.values().items()]
-        yield Table(f"best design (trial {study.best.number})", "<<", rows)
+        yield Table(f"{_best(study.plan.goal)} (trial {study.best.number})", "<<", rows)
     elif study.nearest is not None:
         rows = [(name, str(_value(value))) for name, value in study.values(study.nearest.trial).items()]
         yield Table(f"nearest to all requirements (trial {study.nearest.trial.number})", "<<", rows)
@@ -120,6 +121,11 @@ def study_tables(study: Study, title: str, best: Sequence[Ranked] | None = None)
         yield _front_table(study.plan.goal, study.front)
     if study.best is not None:
         yield from best_table(study_best(study) if best is None else best, study.plan.space, study.plan.goal)
+
+
+def _best(goal: Goal) -> str:
+    """What the best trial is called: of several objectives it is so in the first one alone."""
+    return "best design" if len(goal.objectives) == 1 else f"best by {goal.objectives[0].name} alone"
 
 
 def _front_table(goal: Goal, front: Sequence[Trial], *, numbered: bool = True) -> Table:
@@ -168,6 +174,7 @@ def best_table(best: Sequence[Ranked], space: Space, goal: Goal) -> Iterator[Tab
             rows.append([title, *cells])
     rows += [[name, *("" if value is None else str(_value(value)) for value in values)]
              for name, values in differing(space, trials)]
+    rows += per_npu(space, trials)
     which = f"the {len(best)} best designs" if len(objectives) == 1 else f"{len(best)} designs of the Pareto front"
     yield Table(f"{which}, and the knobs in which they differ", "<" + ">" * len(best), rows,
                 ["", *(str(place + 1) for place in range(len(best)))])
@@ -261,7 +268,7 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
         yield _best_table(report, first)
         yield from best_table(report.ranked, space, report.goal)
         values = [(name, str(_value(value))) for name, value in space.values(report.best[0][1].point).items()]
-        yield Table("the best design", "<<", values)
+        yield Table(f"the {_best(report.goal)}", "<<", values)
     if len(report.goal.objectives) > 1 and report.front:
         yield _front_table(report.goal, report.front, numbered=len(report.summaries) == 1)
     if report.model is not None:
@@ -311,7 +318,8 @@ def _best_table(report: StudyReport, first: str) -> Table:
             other = report.rechecks[place].other
             row += ["refused", ""] if other is None else [shown(first, other), f"{other / value_of(trial):.3f}"]
         rows.append(row)
-    title = f"best designs (interval: {within.words})" if within.words else "best designs"
+    title = "best designs" if len(report.goal.objectives) == 1 else f"best designs by {first} alone"
+    title += f" (interval: {within.words})" if within.words else ""
     return Table(title, "><" + ">" * (len(head) - 2), rows, head)
 
 

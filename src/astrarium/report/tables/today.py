@@ -28,7 +28,7 @@ def verdict(today: Line, found: Shortlist) -> Iterator[str]:
                    f"{_gain(today, best.line, found)}{_doubts(today, best.line, found)}.")
     broken = found.broken(today)
     if found.best.layout == today.layout or today.value <= found.best.value:
-        why = f" (rules leave it out: {' and '.join(broken)})" if broken else \
+        why = f" (left out by {' and '.join(broken)}: see the rules)" if broken else \
             " (it leaves less memory free than --reserve says)" if today.memory > today.room else ""
         yield f"No layout that was compared is faster than today's{why}."
     else:

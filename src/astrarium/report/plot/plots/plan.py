@@ -41,7 +41,7 @@ def intervals(answer: Shortlist | ServingPlan) -> Plot:
         several = len({line.device for line in answer.lines}) > 1
         now = [("now", answer.today)] if answer.today is not None else []
         lines = [*((str(place), line) for place, line in enumerate(answer.lines, 1)), *now]
-        return _drawn("Step times and measured intervals", "step time", "time",
+        return _drawn("Predicted step times and their intervals", "step time", "time",
                       [_training(place, line, answer.lines[0], several) for place, line in lines])
     engines = [*((str(place), line) for place, line in enumerate(answer.lines, 1)),
                *([("now", answer.today)] if answer.today is not None else [])]
