@@ -107,6 +107,11 @@ def test_known_rows() -> None:
 def test_unknown_rows() -> None:
     with pytest.raises(ar.InputError, match=r"catalog.devices: 'h1000' is not known; .*did you mean"):
         catalog.device("h1000")
+    for kind in ("devices", "models", "stacks"):        # many rows: no list of all of them
+        with pytest.raises(ar.InputError, match=rf"expected a name that `astrarium list {kind}` prints"):
+            catalog.name_of(kind, "llama3_88b")
+    with pytest.raises(ar.InputError, match=r"expected one of us_h100_2024, "):
+        catalog.name_of("costs", "nebbius")
     with pytest.raises(ar.InputError, match=r"catalog: 'device' is not known; .*did you mean 'devices'"):
         catalog.load("device")
 
