@@ -54,6 +54,17 @@ def test_the_catalog_prices_a_device_and_says_so(ran: tuple[ar.Design, ar.Result
         FIGURES["cost_per_mega_tokens"].measure(design, result)
 
 
+def test_a_part_of_a_host_pays_for_all_of_it_and_says_so(ran: tuple[ar.Design, ar.Result]) -> None:
+    assert not any("a whole " in text for text in with_prices(ran[0])[1])
+    half = ar.replace_all(ran[0], {"workload.dp": 4, "network.dims[0].npus": 4})
+    said = with_prices(half)[1][-1]
+    assert said.startswith("a whole h100_node_2024_08, of whose 8 NPUs the design has 4 (serve and plan --for serving ")
+    result = ar.simulate(half)
+    bought = {name: figures(ar.replace(design, "cost", "us_h100_2024"), run, ["capital_cost"])["capital_cost"]
+              for name, design, run in (("whole", *ran), ("half", half, result))}
+    assert bought["half"] == bought["whole"]
+
+
 def test_prefill_alone_has_the_tokens_of_its_prompts(ran: tuple[ar.Design, ar.Result]) -> None:
     design = ar.replace(ran[0], "workload.phase", "prefill")
     found = figures(design, ar.simulate(design))

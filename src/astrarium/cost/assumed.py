@@ -75,7 +75,8 @@ def with_prices(design: Design, shared: bool = False) -> tuple[Design, tuple[str
     host = design.cost.host
     whole = [] if host is None or part(host).npus <= design.network.npus else [
         f"the share of {design.network.npus} of the {part(host).npus} NPUs of a {host}" if shared else
-        f"a whole {host}: {design.network.npus} of its {part(host).npus} NPUs serve"]
+        f"a whole {host}, of whose {part(host).npus} NPUs the design has {design.network.npus} (serve and plan --for "
+        "serving charge the share)"]
     return design, (*assumed, *assumptions(design.cost), *whole)
 
 
