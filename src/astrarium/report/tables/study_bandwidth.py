@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from astrarium.design import Design
 from astrarium.search import Space, Trial
 from astrarium.units import format_rate
 
@@ -19,7 +18,7 @@ def per_npu(space: Space, trials: Sequence[Trial]) -> list[list[str]]:
                for axis in space.axes):
         return []
     designs = [space.design(trial.point) for trial in trials]
-    dims = [each.network.flat if isinstance(each, Design) and each.network.fabric is None else () for each in designs]
+    dims = [each.network.flat if each.network.fabric is None else () for each in designs]
     if all(dim.links_per_npu == 1 for each in dims for dim in each):
         return []
     rows = []
