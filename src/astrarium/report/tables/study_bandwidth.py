@@ -12,18 +12,12 @@ __all__ = ["per_npu"]
 
 
 def per_npu(space: Space, trials: Sequence[Trial]) -> list[list[str]]:
-    """A row for each dim of the trials' networks, if these differ in shape or bandwidth and an NPU has several links in
-    one of them: `bandwidth` is then that of a link, so it does not compare."""
-    if not any(axis.name.startswith("network.dims") and axis.name.endswith(("shape", "bandwidth"))
-               for axis in space.axes):
+    """A row for each dim of the networks that has several shapes: `bandwidth` is that of a link, of which an NPU
+    has more in some shapes than in others."""
+    if not any(axis.name.startswith("network.dims") and axis.name.endswith("shape") for axis in space.axes):
         return []
     designs = [space.design(trial.point) for trial in trials]
     dims = [each.network.flat if each.network.fabric is None else () for each in designs]
-    if all(dim.links_per_npu == 1 for each in dims for dim in each):
-        return []
-    rows = []
-    for place, column in enumerate(zip_longest(*dims)):
-        cells = ["" if dim is None else format_rate(dim.npu_bandwidth) for dim in column]
-        if any(cell != cells[0] for cell in cells):
-            rows.append([f"dim {place}, sum per NPU", *cells])
-    return rows
+    return [[f"dim {place}, sum per NPU", *("" if dim is None else format_rate(dim.npu_bandwidth) for dim in column)]
+            for place, column in enumerate(zip_longest(*dims))
+            if len({dim.tag for dim in column if dim is not None}) > 1]
