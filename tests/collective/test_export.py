@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astrarium import registry
+from astrarium.collective import msccl_write
 from astrarium.collective.algorithms import Options, algorithm_of
 from astrarium.collective.config import Collective
 from astrarium.collective.custom import from_traces
@@ -123,3 +124,10 @@ def test_what_is_refused() -> None:
         schedule_of("direct", CommOp.ALL_TO_ALL, 1 << 15)
     with pytest.raises(InputError, match="bytes"):
         collective_traces("ring", CommOp.ALL_REDUCE, 2, -1)
+
+
+def test_a_program_of_too_many_steps_is_refused_while_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(msccl_write, "MOST_STEPS", 300)
+    msccl_xml(schedule_of("direct", CommOp.ALL_REDUCE, 4))
+    with pytest.raises(InputError, match="a program of 8 GPUs has more than 300 steps; expected fewer GPUs"):
+        msccl_xml(schedule_of("direct", CommOp.ALL_REDUCE, 8))

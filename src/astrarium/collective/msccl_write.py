@@ -58,23 +58,31 @@ class _Gpu(Struct, eq=False):
 def msccl_xml(schedule: Schedule, *, name: str = "") -> tuple[bytes, tuple[str, ...]]:
     """The program of `schedule` as an MSCCL XML file, and notes on what can make its time another one.
 
-    UnsupportedError for a barrier, which MSCCL lacks, and for a schedule whose messages between two participants
-    overtake each other.
+    InputError beyond MOST_STEPS steps; UnsupportedError for a barrier, which MSCCL lacks, and for a schedule whose
+    messages between two participants overtake each other.
     """
     words = {op: word for word, op in reversed(COLLS.items())}
     if schedule.op not in words:
         raise UnsupportedError("msccl", f"MSCCL has no {schedule.op.name.lower()}",
                                expected="one of " + ", ".join(COLLS))
     if schedule.n * schedule.n > MOST_STEPS:
-        raise InputError("npus", f"{schedule.n} GPUs", expected="at most 2000")
+        raise _large(schedule.n)
     table = expand(schedule)
     gpus = [_Gpu() for _ in range(schedule.n)]
     messages = _items(schedule, table, gpus) if schedule.op == CommOp.ALL_TO_ALL else _in_place(schedule, table)
     messages, full = _channels(schedule, table, messages)
+    made = 0
     for p, gpu in enumerate(gpus):
         _steps(p, gpu, table, messages)
+        made += sum(map(len, gpu.blocks.values()))
+        if made > MOST_STEPS:
+            raise _large(schedule.n)
     algo = _algo(schedule, words[schedule.op], name or f"{schedule.algorithm} {words[schedule.op]}", gpus)
     return algo_xml(algo), _notes(messages, full)
+
+
+def _large(n: int) -> InputError:
+    return InputError("npus", f"a program of {n} GPUs has more than {MOST_STEPS:,} steps", expected="fewer GPUs")
 
 
 # ------------------------------------------------------------ what messages carry
