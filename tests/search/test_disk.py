@@ -24,7 +24,7 @@ from astrarium.search.study import Progress, Study, conduct
 from astrarium.search.studyfile import Plan, load_study
 from astrarium.search.workers import Workers
 
-TRIALS, PAGE = 128, 4096
+TRIALS, PAGE = 192, 4096
 
 
 def study(path: Path, trials: int = TRIALS, flight: int = 0) -> Study:

@@ -53,7 +53,8 @@ def shuffled(path: Path, agent: str, seed: int, most: int) -> Study:
         return conduct(plan, 24, store, workers)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", [
+    pytest.param(agent, marks=[pytest.mark.exam] * (agent == "ant_colony")) for agent in AGENTS])
 def test_any_order_of_results_is_replayed(agent: str, tmp_path: Path) -> None:
     """Interrupted twice, and finished in other orders: the agent proposes all stored points again."""
     ready(agent)

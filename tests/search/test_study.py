@@ -40,7 +40,8 @@ def rows(path: Path) -> list[Any]:
         data.close()
 
 
-@pytest.mark.parametrize("agent", ["random", "genetic", "annealing", "ant_colony", "grid"])
+@pytest.mark.parametrize("agent", ["random", "genetic", "grid", *(
+    pytest.param(agent, marks=pytest.mark.exam) for agent in ("annealing", "ant_colony"))])
 def test_a_study_in_pieces_is_the_whole_study(agent: str, tmp_path: Path) -> None:
     whole = search(small_space(), "makespan", agent=agent, trials=40, seed=3, study=tmp_path / "whole")
     for trials in (1, 17, 18, 40):

@@ -99,7 +99,7 @@ def host_nodes(draw: st.DrawFn) -> list[Json]:
     return nodes
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
           deadline=None)
 @given(st.lists(events(), max_size=25), st.one_of(st.none(), host_nodes()), st.one_of(st.just({}), ODD))
 def test_any_events_and_nodes(tmp_path: Path, found: list[Json], nodes: list[Json] | None, more: Any) -> None:
@@ -107,7 +107,7 @@ def test_any_events_and_nodes(tmp_path: Path, found: list[Json], nodes: list[Jso
     attempt(tmp_path, host, json.dumps({"traceEvents": found, "distributedInfo": more}).encode())
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.data())
 def test_damaged_files(tmp_path: Path, data: st.DataObject) -> None:
     machine = run(PROGRAMS["graphs"])
