@@ -22,6 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # As the command line has it. Nothing here has imported NumPy yet: threads of linear algebra wait on the processor.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# Pages keep Vega's scripts here, not in the home of who runs the tests.
+os.environ["XDG_CACHE_HOME"] = str(ROOT / "build" / "cache")
+
 # Stored bytecode spares every process of the tests the compilation of the package (about 2 CPU s) and pytest the
 # rewriting of assertions, from the second run on, also if the shell sets PYTHONDONTWRITEBYTECODE.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -7,8 +7,8 @@ import gzip
 import json
 import os
 import re
-from importlib import import_module
 
+from astrarium.report.pages.bundle import vega_bundle
 from astrarium.report.plot.vega import vega_config
 
 __all__ = ["script_json", "shell", "with_vega"]
@@ -28,7 +28,7 @@ def with_vega(text: str) -> tuple[str, str]:
     specs = _SPEC.findall(text)
     text = _SPEC.sub("", text)
     try:
-        bundle = import_module("vl_convert").javascript_bundle()
+        bundle = vega_bundle()
     except ImportError:
         return text, ""
     plain = (f'{{"vega":{script_json(bundle)},"light":{script_json(vega_config())},'
