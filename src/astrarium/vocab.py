@@ -127,8 +127,8 @@ TERMS = {
     "lower bound": "A value that no simulation of a design can be below; a search skips designs by it.",
     "makespan": "The time from the start to the end of the last rank.",
     "medium": "The implementation of a backend in the engine: it moves bytes.",
-    "mfu": "Model FLOP utilisation: the arithmetic of the model's forward and backward pass, without recomputation, over "
-           "the step time and the peak of all NPUs.",
+    "mfu": "Model FLOP utilisation: the arithmetic of the model's forward and backward pass, without recomputation, "
+           "over the step time and the peak of all NPUs.",
     "micro-batch": "The samples that pass through a pipeline together.",
     "node": "A step of a trace: a compute, memory, send, receive or collective operation.",
     "npu": "A processor: GPU, TPU or other accelerator. It has a place in the network.",

@@ -70,8 +70,8 @@ def page(title: str, lead: str, parts: Iterable[str], about: About | None = None
             f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
             f'<a class="skip" href="#answer">To the answer</a><header><div class="top"><h1>{escape(title)}</h1></div>\n'
             f'<p class="lead">{escape(lead)}</p>{header}</header>\n{links}'
-            f'<main id="answer">\n{text}\n{words}\n</main>\n<footer>Written by astrarium {escape(version())}. This file loads '
-            f"nothing from anywhere.</footer>\n{script}</body></html>\n")
+            f'<main id="answer">\n{text}\n{words}\n</main>\n<footer>Written by astrarium {escape(version())}. This '
+            f"file loads nothing from anywhere.</footer>\n{script}</body></html>\n")
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -10,12 +10,13 @@ from msgspec import Struct
 
 from astrarium.cost import FIGURES, figures
 from astrarium.design import Design
+from astrarium.report.tables.alike import alike
 from astrarium.report.tables.summary import PARTS
 from astrarium.report.tables.table import Table
 from astrarium.result import Result
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["Run", "several_plain", "several_tables"]
+__all__ = ["Run", "several_plain", "several_sentence", "several_tables"]
 
 
 class Run(Struct, frozen=True, dict=True):
@@ -42,7 +43,9 @@ def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
     """Makespans, what the time of the last rank goes into, memory, and figures."""
     first = runs[0].result.makespan_ps
     rows = [["makespan", *(format_time(run.result.makespan_ps / 1000) for run in runs)],
-            ["of the first", *(f"{run.result.makespan_ps / first:.3f}x" if first else "" for run in runs)]]
+            ["of the first", *(_of_first(run.result.makespan_ps, first) for run in runs[:1]),
+             *("equal" if alike(run.result.makespan_ps, first) else _of_first(run.result.makespan_ps, first)
+               for run in runs[1:])]]
     rows += [[f"  {words}", *(format_time(run.parts[name] / 1000) for run in runs)] for name, words in PARTS
              if name in ("compute", "exposed_comm", "bubble") or any(run.parts[name] for run in runs)]
     rows.append(["peak memory", *("unknown" if run.result.peak_memory is None else
@@ -52,6 +55,23 @@ def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
                                              for run in runs)] for name in names]
     yield Table("runs (parts: of the rank that finishes last)", "<" + ">" * len(runs), rows,
                 ["", *(run.name for run in runs)])
+
+
+def _of_first(ps: int, first: int) -> str:
+    return f"{ps / first:.3f}x" if first else ""
+
+
+def several_sentence(runs: Sequence[Run]) -> str:
+    """Which design is the fastest, and by how much."""
+    first, *others = sorted(runs, key=lambda run: run.result.makespan_ps)
+    ties = [run for run in others if alike(run.result.makespan_ps, first.result.makespan_ps)]
+    took = format_time(first.result.makespan_ps / 1000)
+    if len(ties) == len(others):
+        return f"All take {took}, equal within rounding."
+    last = others[-1].result.makespan_ps
+    said = f"{' and '.join(run.name for run in (first, *ties))}: {took}"
+    return (f"The fastest is {said}" if not ties else f"The fastest are {said}, equal within rounding") + \
+        f"; the slowest, {others[-1].name}, takes {100 * (last / first.result.makespan_ps - 1):.3g} % longer."
 
 
 def several_plain(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from astrarium.report.tables.alike import alike
 from astrarium.report.tables.study import shown
 from astrarium.report.tables.study_data import StudyReport
 from astrarium.search.analysis import most_important
 
 __all__ = ["study_answer"]
-
-EQUAL = 5e-4        # relative difference below which figures are called equal: they print with four digits
 
 
 def study_answer(report: StudyReport) -> str:
@@ -42,7 +41,7 @@ def _found(report: StudyReport) -> Iterator[str]:
 
 
 def _against(name: str, value: float, base: float) -> str:
-    if abs(value - base) <= EQUAL * abs(base):
+    if alike(value, base):
         return "as good as the base"
     change = "" if base == 0 else f"{100 * abs(value / base - 1):.3g} % {'less' if value < base else 'more'} than "
     return f"{change or 'against '}the base's {shown(name, base)}"
@@ -51,7 +50,8 @@ def _against(name: str, value: float, base: float) -> str:
 def _undecided(report: StudyReport) -> Iterator[str]:
     ties = report.intervals.ties
     if any(ties):
-        yield f"which design has the best {report.goal.objectives[0].name} ({sum(map(bool, ties))} of the next {len(ties) - 1} tie with the first)"
+        yield (f"which design has the best {report.goal.objectives[0].name} ({sum(map(bool, ties))} of the next "
+               f"{len(ties) - 1} tie with the first)")
     if report.model is not None and not most_important(report.importances):
         yield "which knob matters most (the intervals overlap)"
     if report.contest is not None and report.contest.best is None:
