@@ -10,7 +10,7 @@ from glob import glob
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, seconds
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, seconds, wrote
 from astrarium.cli.json_output import json_text
 from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.errors import InputError
@@ -294,3 +294,4 @@ def _write(path: str | None, text: str) -> None:
 
     with write_whole(path) as file:
         file.write(text.encode())
+    wrote(path)
