@@ -47,6 +47,9 @@ def test_runs_that_tie_are_equal() -> None:
     assert "equal within rounding; the slowest, c, takes 9" in several_sentence(found)
     assert several_sentence(found[:2]).endswith("equal within rounding.")
     assert several_sentence(found[1:]).startswith("The fastest is b: ")
+    slow, fast = runs("10 GB/s", "100 GB/s")
+    ratio = slow.result.makespan_ps / fast.result.makespan_ps
+    assert several_sentence([slow, fast]).endswith(f"the slowest, a, takes {ratio:.3g} times as long.")
 
 
 @pytest.mark.parametrize(("other", "equal"), [("100.01 GB/s", True), ("101 GB/s", False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -68,10 +69,11 @@ def several_sentence(runs: Sequence[Run]) -> str:
     took = format_time(first.result.makespan_ps / 1000)
     if len(ties) == len(others):
         return f"All take {took}, equal within rounding."
-    last = others[-1].result.makespan_ps
+    ratio = others[-1].result.makespan_ps / first.result.makespan_ps if first.result.makespan_ps else math.inf
+    longer = f"{100 * (ratio - 1):.3g} % longer" if ratio < 2 else f"{ratio:,.3g} times as long"
     said = f"{' and '.join(run.name for run in (first, *ties))}: {took}"
     return (f"The fastest is {said}" if not ties else f"The fastest are {said}, equal within rounding") + \
-        f"; the slowest, {others[-1].name}, takes {100 * (last / first.result.makespan_ps - 1):.3g} % longer."
+        f"; the slowest, {others[-1].name}, takes {longer}."
 
 
 def several_plain(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -43,8 +43,11 @@ def _found(report: StudyReport) -> Iterator[str]:
 def _against(name: str, value: float, base: float) -> str:
     if alike(value, base):
         return "as good as the base"
-    change = "" if base == 0 else f"{100 * abs(value / base - 1):.3g} % {'less' if value < base else 'more'} than "
-    return f"{change or 'against '}the base's {shown(name, base)}"
+    if base == 0 or value > 2 * base:
+        change = f"{value / base:,.3g} times" if base > 0 else "against"
+    else:
+        change = f"{100 * abs(value / base - 1):.3g} % {'less' if value < base else 'more'} than"
+    return f"{change} the base's {shown(name, base)}"
 
 
 def _undecided(report: StudyReport) -> Iterator[str]:
