@@ -118,6 +118,7 @@ TERMS = {
     "front": "The trials that no other trial is better than in every objective.",
     "group": "Ranks that take part in a collective together.",
     "host": "A machine with several NPUs. (A node is a node of a trace.)",
+    "itl": "Inter-token latency: the time between two tokens of one request.",
     "knob": "A field of a design that a search may change, named by its path: network.dims[1].bandwidth.",
     "lane": "A resource of an NPU on which nodes run one after the other: compute, memory, streams of communication.",
     "latency": "The time between the sending of a bit and its arrival over a link.",
@@ -126,6 +127,8 @@ TERMS = {
     "lower bound": "A value that no simulation of a design can be below; a search skips designs by it.",
     "makespan": "The time from the start to the end of the last rank.",
     "medium": "The implementation of a backend in the engine: it moves bytes.",
+    "mfu": "Model FLOP utilisation: the arithmetic of the model's forward and backward pass, without recomputation, "
+           "over the step time and the peak of all NPUs.",
     "micro-batch": "The samples that pass through a pipeline together.",
     "node": "A step of a trace: a compute, memory, send, receive or collective operation.",
     "npu": "A processor: GPU, TPU or other accelerator. It has a place in the network.",
@@ -152,8 +155,10 @@ TERMS = {
     "tier": "A memory behind an NPU's local one: its host's, CXL, a pool.",
     "topology": "All dims of a network together.",
     "tp": "Tensor parallelism: ranks share the matrices of a layer.",
+    "tpot": "Time per output token: the mean time between the tokens of one request, after the first.",
     "trace": "A Chakra execution trace: the nodes of each rank, and what they wait for.",
     "trial": "A point of a space that was judged.",
+    "ttft": "Time to first token: from the arrival of a request to its first token.",
     "zero": "ZeRO stage: what is sharded over dp (1: optimizer states, 2: gradients too, 3: parameters too).",
 }
 """The words of the product, each with one meaning: docs/reference/glossary.md."""

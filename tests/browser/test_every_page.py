@@ -28,7 +28,21 @@ def test_a_page(name: str, width: int, scheme: str, opened: Open, request: pytes
     assert wrong == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert problems(page) == []
+    assert cut(page) == [] or width < 1280
+    assert page.evaluate(EDGES) == []
     looks_as_before(page, f"{name} {width} {scheme}", request)
+
+
+EDGES = """[...document.querySelectorAll('.wide')].map((each) => getComputedStyle(each)).filter(
+    (each) => !each.backgroundAttachment.includes('local') || !each.backgroundImage.includes('gradient')).length > 0 ?
+    ['no edge'] : []"""
+
+
+def cut(page: Any) -> list[str]:
+    """Names of the tables that one must scroll to see whole."""
+    found: list[str] = page.evaluate("[...document.querySelectorAll('.wide')].filter((each) => each.scrollWidth > "
+                                     "each.clientWidth + 1).map((each) => each.getAttribute('aria-label'))")
+    return found
 
 
 def looks_as_before(page: Any, view: str, request: pytest.FixtureRequest) -> None:

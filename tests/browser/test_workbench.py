@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser.conftest import Opened
+from tests.browser.conftest import Opened, until
 from tests.browser.test_every_page import looks_as_before, problems
 from tests.browser.test_keyboard import tab_to
 from tests.web.workbench import Server, Visitor, folder_in, served
@@ -89,6 +89,26 @@ def test_three_choices_lead_to_a_plan_and_its_knobs(opened: Open) -> None:
     page.wait_for_selector(".tile", timeout=60_000)
     assert page.inner_text("h1") == "gpt2-small on 8 a100_sxm_80gb: layout 1"
     assert wrong == []
+
+
+def test_a_plan_shows_how_far_it_is(opened: Open, workbench: Server) -> None:
+    """Time since the start, layouts with lower bounds before one is simulated, and layouts so far."""
+    visitor = Visitor(workbench)
+    name = visitor.post("/api/jobs", {"verb": "plan", "request": {"model": "llama3-70b", "device": "h100_sxm",
+                                                                  "gpus": 256}}).json["id"]
+    try:
+        page, wrong = opened(f"/job/{name}")
+        page.wait_for_selector("#picture table", timeout=90_000)
+        assert re.search(r"layouts simulated, [\d,]+ of [\d,]+ may fit", page.inner_text("#text"))
+        assert ">= " in page.inner_text("#picture table")
+        first = page.inner_text("#elapsed")
+        assert re.fullmatch(r"\d+:\d\d min since the start", first)
+        until(page, f"document.getElementById('elapsed').textContent !== '{first}'")
+        reloaded = opened(f"/job/{name}").page
+        assert reloaded.locator("#elapsed[data-seconds]").count() == 1
+        assert wrong == []
+    finally:
+        visitor.post(f"/api/jobs/{name}/stop", {})
 
 
 def test_a_slider_moves_the_answer_and_the_address_keeps_it(opened: Open) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tests.commands import Run
 
-from astrarium.cli.calibrate_kit import sentence
 from astrarium.compute.kernels import load
 from astrarium.trace import TraceBuilder
+from astrarium.validate.calibrate import class_sentence
 from astrarium.vocab import CommOp
 
 DESIGN = """
@@ -111,6 +111,6 @@ def test_fabrics_that_do_not_fit_together_are_refused(run: Run, tmp_path: Path) 
 
 
 def test_a_class_without_a_correction_says_so() -> None:
-    said = [sentence("gemm/bf16", 5, ((9.0, 20.0), after)) for after in ((9.0, 20.0), (3.0, 8.0))]
+    said = [class_sentence("gemm/bf16", 5, ((9.0, 20.0), after)) for after in ((9.0, 20.0), (3.0, 8.0))]
     assert "p90 20 %; not corrected" in said[0]
     assert "3 %, 8 % after" in said[1]

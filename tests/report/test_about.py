@@ -8,6 +8,9 @@ import pytest
 from tests.commands import Run
 
 import astrarium as ar
+from astrarium import catalog
+from astrarium.report.pages.about import about as page_about
+from astrarium.report.pages.about import subject
 from astrarium.report.tables.about import about
 
 DIM = {"shape": "switch", "npus": 8, "bandwidth": "100 GB/s", "latency": "1 us"}
@@ -27,6 +30,20 @@ def test_a_design_in_a_line(workload: dict[str, Any], compute: object, expected:
     plain = {"workload": workload, "network": {"dims": [DIM]}, "memory": "h100_sxm",
              **({"compute": compute} if compute else {})}
     assert about(ar.decode(ar.Design, plain)) == expected
+
+
+def test_a_data_sheet_has_the_name_of_its_device() -> None:
+    """`plan` writes devices without measured kernels as their data sheet."""
+    device = catalog.device("mi300x")
+    plain = {"workload": TRAIN, "network": {"dims": [DIM]}, "memory": dict(device.memory),
+             "compute": {"model": "analytic", "units": device.row["units"], **device.compute}}
+    design = ar.decode(ar.Design, plain)
+    assert about(design) == "llama3-8b, tp 4 sp, dp 2, zero 1 on 8 x mi300x (switch 8)"
+    assert page_about(design).facts["device"].startswith("8 x mi300x, 1.307 PFLOP/s")
+    assert subject(design) == "llama3-8b on 8 x mi300x"
+    other = ar.decode(ar.Design, {**plain, "compute": {**plain["compute"], "units": 303}})
+    assert "8 NPUs of 1.3074 PFLOP/s" in about(other)
+    assert page_about(other).facts["device"].startswith("8 x analytic model, ")
 
 
 def test_a_run_begins_with_it(run: Run, tmp_path: Any) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.test_calibrate import nccl_log
 from tests.commands import Run
 from tests.service.test_workers import refused
 
@@ -167,8 +168,12 @@ def test_measured_rows_are_compared_and_calibrate_as_on_the_command_line(
     answer = workers.call("calibrate", {"files": ["t.csv"], "base": "h100_sxm", "save": "mine"})
     assert (answer.files, answer.command) == (("mine.toml",), "astrarium calibrate t.csv --base h100_sxm -o mine.toml")
     run(*shlex.split(answer.command)[1:-1], "again.toml")
-    kept = [(folder / name).read_text().split("[", 1)[1] for name in ("mine.toml", "again.toml")]
-    assert kept[0] == kept[1]
+    mine, again = ((folder / name).read_text() for name in ("mine.toml", "again.toml"))
+    assert mine == again
+    assert "gemm/bf16: 6 rows; error median" in mine
+    nccl_log(folder / "all_reduce_two.log", 2)
+    fabric = {"files": ["all_reduce_two.log"], "fabric": "mine", "link_bandwidth": "50 GB/s", "inside": "efa_p5"}
+    assert "lies between hosts" in refused(workers, "calibrate", fabric).message
     assert refused(workers, "calibrate", {"files": ["t.csv"]}).path == "base"
     assert refused(workers, "validate", {"files": ["../rows.csv"]}).path == "files"
 

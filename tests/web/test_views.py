@@ -11,13 +11,14 @@ import pytest
 from tests.commands import Run
 from tests.web.workbench import DESIGN, Server, Visitor, write_serving
 
-from astrarium.config import loads, replace_all
+from astrarium.config import assignments, loads, replace_all
 from astrarium.config.yamlfile import scalar
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.service.web.answers.axes import followed
 from astrarium.service.web.answers.knobs import knobs_of
 from astrarium.service.web.asks import sets_of
+from astrarium.serving.design import load_serving_design
 from astrarium.units import format_time
 
 
@@ -137,6 +138,36 @@ def test_a_serving_file_has_knobs_and_the_answer_of_serve(server: Server, visito
     assert format_time(said["ttft_p99_ns"]).partition(" ")[0] in found["html"]
     assert "change worse" in found["html"]
     assert "Turn its knobs" in visitor.get("/file/stream.yaml").text
+
+
+def test_serving_files_are_compared(server: Server, visitor: Visitor, run: Run,
+                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    write_serving(server.folder)
+    assert 'id="compare"' in visitor.get("/design/stream.yaml").text
+    found = visitor.get("/api/compare", [("a", "stream.yaml"), ("b", "stream.yaml"), ("client", "c"),
+                                         ("with", "network.dims[0].bandwidth=25 GB/s"), ("with", "requests.rate=50")]
+                        ).json
+    assert found["html"].count('class="tiles"') == 2
+    assert "change worse" in found["html"]
+    monkeypatch.chdir(server.folder)
+    said = json.loads(run(*shlex.split(found["command"])[1:], "--json").out)
+    for figure in said["by_knob"].values():
+        assert {knob["knob"] for each in figure["changes"] for knob in each["knobs"]} == {
+            "network.dims[*].bandwidth", "requests.rate"}
+    assert all(each in found["html"] for each in ("network.dims[*].bandwidth", "requests.rate", "TPOT (mean)"))
+
+
+@pytest.mark.parametrize(("sets", "beside"), [(["requests.rate=50"], False),
+                                              (["requests.rate=50", "network.dims[0].bandwidth=25 GB/s"], True)])
+def test_a_serving_file_with_changes_is_saved(sets: list[str], beside: bool, server: Server, visitor: Visitor) -> None:
+    write_serving(server.folder)
+    name = f"saved_{beside}.yaml"
+    answer = visitor.post("/api/designs", {"design": "stream.yaml", "name": name, "sets": sets})
+    assert answer.status == 201, answer.text
+    before, after = (load_serving_design(server.folder / each) for each in ("stream.yaml", name))
+    assert after == replace_all(before, assignments(sets))
+    assert (server.folder / f"saved_{beside}.design.yaml").exists() == beside
+    assert 'data-path="requests.rate"' in visitor.get(answer.json["link"]).text
 
 
 def test_knobs_offer_the_present_value_and_only_what_the_design_takes() -> None:

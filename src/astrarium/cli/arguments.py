@@ -119,6 +119,11 @@ def note(text: str) -> None:
     print(f"astrarium: note: {text}", file=sys.stderr)
 
 
+def wrote(path: str) -> None:
+    """The remark that a file was written."""
+    note(f"wrote {path}")
+
+
 def idle(flag: str, given: object, needed: str) -> None:
     """Raise InputError if a flag without effect is given. `needed`: what would give it an effect."""
     if given:

@@ -10,7 +10,7 @@ from glob import glob
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, seconds
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, seconds, wrote
 from astrarium.cli.json_output import json_text
 from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.errors import InputError
@@ -78,38 +78,35 @@ def run(options: argparse.Namespace) -> int:
         return _fabric(options, page)
     idle("--link-bandwidth", options.link_bandwidth, "with --fabric")
     idle("--inside", options.inside, "with --fabric")
-    from astrarium.cli.calibrate_kit import sentence
-    from astrarium.compute.calibration import calibrated, unseen_errors
-    from astrarium.compute.calibration_file import dumps
+    return _device(options, page)
+
+
+def _device(options: argparse.Namespace, page: Page | None) -> int:
+    """A device corrected by timings of kernels."""
     from astrarium.compute.timings import read_timings
+    from astrarium.validate.calibrate import device_by_timings
 
     base = _base(options)
     tables, timings, rows, recorded = _recorded(options, base)
-    timings += [timing for path in tables for timing in read_timings(path)]
-    found = calibrated(base, timings)
-    errors = unseen_errors(found)
-    sentences = [sentence(name, count, errors.get(name)) for name, count in found.counts.items()]
-    rows += sentences
-    if found.stream != 1:
-        rows.append(f"streams take {found.stream:.3g} times the predicted time")
-    text = dumps(found, "\n".join(rows))
+    made = device_by_timings(base, [*timings, *(timing for path in tables for timing in read_timings(path))], rows)
+    text = made.text
     if options.json:
-        figures = {name: {"rows": found.counts[name], "before": before, "after": after}
-                   for name, (before, after) in errors.items()}
+        figures = {name: {"rows": made.found.counts[name], "before": before, "after": after}
+                   for name, (before, after) in made.errors.items()}
         said = json_text("calibrate", {"classes": figures, **recorded})
         if options.out is None:
             text = said
         else:
             sys.stdout.write(said)
-    for row in rows:
+    for row in (*made.sentences, *made.notes):
         note(row)
     if written(options):
         from astrarium.report.tables.calibration import class_table
 
-        table = class_table(found.counts, errors)
+        table = class_table(made.found.counts, made.errors)
         facts = {"base": base if isinstance(base, str) else "data sheet: " + ", ".join(
             f"{name} {getattr(options, name)}" for name in ("peak", "bandwidth", "units"))}
-        _page(options, page, [table], [row for row in rows if row not in sentences], text, found, facts)
+        _page(options, page, [table], made.notes, made.text, made.found, facts)
     _write(options.out, text)
     return 0
 
@@ -160,85 +157,49 @@ def _recorded(options: argparse.Namespace, base: str | Machine
 
 
 def _fabric(options: argparse.Namespace, page: Page | None) -> int:
-    from astrarium.collective.fabrics import fabric, names
-    from astrarium.collective.nccl_hosts import hosts_text
-    from astrarium.collective.nccl_log import fabric_text, read_log
+    from astrarium.validate.calibrate import fabric_by_logs
 
-    if options.link_bandwidth is None or not options.fabric.isidentifier():
-        missing = options.link_bandwidth is None
-        raise InputError("--link-bandwidth" if missing else "--fabric", "is missing" if missing else "is no name",
-                         expected='such as "450 GB/s"' if missing else "letters and digits")
-    logs, rate = [read_log(path) for path in options.file], float(Bandwidth(options.link_bandwidth))
-    several = {log.hosts > 1 for log in logs}
-    if len(several) > 1:
-        raise InputError("--fabric", "the logs are of one host and of several",
-                         expected="those of one host first, then the others with --catalog and --inside")
-    if several == {True}:
-        host = None if options.inside is None else fabric(options.inside, "--inside")
-        if host is not None and host.kind != "host":
-            raise InputError("--inside", f"{host.name} lies between hosts",
-                             expected="one of " + ", ".join(names("host")))
-        text, errors = hosts_text(options.fabric, options.link_bandwidth, rate, logs, host)
-    else:
-        idle("--inside", options.inside, "with logs of several hosts")
-        text, errors = fabric_text(options.fabric, options.link_bandwidth, rate, logs)
-    for name, error in errors.items():
-        note(f"{name}: median error {100 * error:.1f} %")
+    if options.link_bandwidth is None:
+        raise InputError("--link-bandwidth", "is missing", expected='such as "450 GB/s"')
+    made = fabric_by_logs(options.fabric, options.link_bandwidth, options.file, options.inside, "--")
+    for text in made.notes:
+        note(text)
     if written(options):
         from astrarium.report.tables.calibration import error_table
 
-        _page(options, page, [error_table(errors)], (), text, errors)
-    said = json_text("calibrate fabric", {"median_errors": errors})
+        _page(options, page, [error_table(made.errors)], (), made.text, made.errors)
+    said = json_text("calibrate fabric", {"median_errors": made.errors})
     if options.json and options.out is not None:
         sys.stdout.write(said)
-    _write(options.out, said if options.json and options.out is None else text)
+    _write(options.out, said if options.json and options.out is None else made.text)
     return 0
 
 
 def _engine(options: argparse.Namespace, page: Page | None) -> int:
     """Constants of an engine's host from its log, as a policy section."""
     from astrarium.cli.paths import read_as
-    from astrarium.design import load_design
     from astrarium.serving.serve import load_serving
-    from astrarium.validate.serving.calibrate import fitted
-    from astrarium.validate.serving.log import log_notes, read_log
+    from astrarium.validate.calibrate import engine_by_log
 
     if len(options.file) != 1:
         raise InputError("FILE", f"{len(options.file)} logs", expected="one log of one engine")
-    serving = read_as("serving file", load_serving, options.serving)
-    apart("--out", options.out, (serving.alone,))
-    log = read_log(options.file[0])
-    for line in log_notes(options.file[0], log):
+    apart("--out", options.out, (read_as("serving file", load_serving, options.serving).alone,))
+    made = engine_by_log(options.file[0], options.serving)
+    for line in made.notes:
         note(line)
-    found = fitted(log, load_design(serving.alone), serving.policy)
-    for name, measured, before, after in (
-            (name, getattr(found.measured, name), getattr(found.before, name), getattr(found.after, name))
-            for name in ("tpot", "ttft")):
-        note(f"mean {name}: measured {_ms(measured)}, predicted {_ms(before)}, with these constants {_ms(after)}")
-    policy = f"policy: {{overhead: {found.overhead:.4g} us, stream_offset: {found.offset:.4g} ms}}\n"
     if written(options):
         from astrarium.report.tables.calibration import engine_table
 
-        _page(options, page, [engine_table(found)], (), policy, found)
-    for name in ("tpot", "ttft"):
-        measured, after = getattr(found.measured, name), getattr(found.after, name)
-        if after > 1.01 * measured:
-            note(f"mean {name} is predicted too long without any host time: no constant makes it shorter (compute, "
-                 "memory and network of the design, or the log's units)")
+        _page(options, page, [engine_table(made.found)], (), made.text, made.found)
     if options.json:
+        found = made.found
         figures = {"overhead_ns": found.overhead * 1e3, "stream_offset_ns": found.offset * 1e6} | {
             f"{name}_mean_{when}_ns": getattr(getattr(found, when), name) * 1e6
             for name in ("tpot", "ttft") for when in ("measured", "before", "after")}
         _write(options.out, json_text("calibrate serving", figures))
         return 0
-    _write(options.out, policy)
+    _write(options.out, made.text)
     return 0
-
-
-def _ms(value: float) -> str:
-    from astrarium.units import format_time
-
-    return format_time(value * 1e6)
 
 
 def _base(options: argparse.Namespace) -> str | Machine:
@@ -294,3 +255,4 @@ def _write(path: str | None, text: str) -> None:
 
     with write_whole(path) as file:
         file.write(text.encode())
+    wrote(path)

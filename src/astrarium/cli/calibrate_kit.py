@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from astrarium.compute.kit.device import Base, Device
     from astrarium.compute.kit.session import Progress, Session
 
-__all__ = ["run_kit", "sentence"]
+__all__ = ["run_kit"]
 
 LIMIT = 600.0       # seconds that a run measures at most
 EVERY = 5.0         # seconds between two remarks on progress
@@ -117,6 +117,7 @@ def _operators() -> int:
 def _lines(device: Device) -> Iterator[str]:
     """The device and its errors in words."""
     from astrarium.compute.calibration import unseen_errors
+    from astrarium.validate.calibrate import class_sentence
 
     found = device.calibration
     yield f"base: {device.base.why}"
@@ -126,7 +127,7 @@ def _lines(device: Device) -> Iterator[str]:
     if device.dropped:
         yield f"{device.dropped} rows are of formats that the base has no peak of, and are not used"
     errors = unseen_errors(found)
-    yield from (sentence(name, count, errors.get(name)) for name, count in found.counts.items())
+    yield from (class_sentence(name, count, errors.get(name)) for name, count in found.counts.items())
     if found.chip is not None:
         chip = found.chip
         yield (f"clock: {chip.flop * 1e3:.3g} pJ a flop in bf16 at {chip.highest:.4g} GHz, {chip.limit:g} W, "
@@ -136,15 +137,3 @@ def _lines(device: Device) -> Iterator[str]:
     if device.operator:
         yield (f"host: {device.operator / 1e3:.4g} us an operator of eager PyTorch, {device.gap / 1e3:.3g} us between "
                "kernels")
-
-
-def sentence(name: str, rows: int, errors: tuple[tuple[float, float], tuple[float, float]] | None) -> str:
-    """A class of kernels: how many rows, and the errors of rows left out."""
-    if errors is None:
-        return f"{name}: {rows} rows, too few to state an error"
-    (median, p90), (median_after, p90_after) = errors
-    if errors[0] == errors[1]:
-        return (f"{name}: {rows} rows; error median {median:g} %, p90 {p90:g} %; not corrected, as rows left out are "
-                "no nearer with a correction")
-    return (f"{name}: {rows} rows; error median {median:g} %, p90 {p90:g} % before, {median_after:g} %, "
-            f"{p90_after:g} % after (on rows left out)")

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from astrarium.cli.arguments import Parser, idle, note
+from astrarium.cli.arguments import Parser, idle, note, wrote
 from astrarium.cli.astra_flags import astra_defaults, astra_flags, astra_inputs, astra_notes
 from astrarium.errors import InputError
 
@@ -76,6 +76,7 @@ def _jsonl(options: argparse.Namespace) -> int:
         return 0
     with write_whole(options.out) as stream:
         stream.writelines(f"{line}\n".encode() for line in lines)
+    wrote(options.out)
     return 0
 
 
@@ -90,6 +91,7 @@ def _et(options: argparse.Namespace) -> int:
     for line in found.notes:
         note(line)
     write_file(options.out, found.data, compress=options.gzip)
+    wrote(options.out)
     return 0
 
 

@@ -13,9 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "run"]
 
+EPILOG = ("An assistant starts it. Claude Code: `claude mcp add astrarium -- astrarium mcp --folder /path/to/designs`. "
+          'Clients with a file: {"mcpServers": {"astrarium": {"command": "astrarium", "args": ["mcp", "--folder", '
+          '"/path/to/designs"]}}}. Others: docs/guides/assistants.md.')
+
 
 def arguments(parser: Parser) -> None:
     """The folder, and what a call may cost."""
+    parser.epilog = EPILOG
     parser.add_argument("--folder", metavar="DIR", default=".",
                         help="the folder whose files the client may read and write (the current one)")
     parser.add_argument("--limit", metavar="L", action="append", default=[],

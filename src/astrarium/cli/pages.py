@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, place
+from astrarium.cli.arguments import Parser, idle, place, wrote
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def write_page(page: Page | None, options: argparse.Namespace, found: Any) -> No
         answer = found.found if isinstance(found, ShownTables) else found
         for name, path in _plots(options):
             drawn(name, options.plots_of, answer).save(path)
+            wrote(path)
     if page is None:
         return
     import shlex
@@ -79,3 +80,4 @@ def write_page(page: Page | None, options: argparse.Namespace, found: Any) -> No
     text = with_command(page.write(found), shlex.join(options.command))
     with write_whole(options.html) as stream:
         stream.write(text.encode())
+    wrote(options.html)

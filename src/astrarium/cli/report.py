@@ -8,7 +8,7 @@ import io
 import sys
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
+from astrarium.cli.arguments import Parser, idle, json_flag, place, rank, wrote
 from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.errors import InputError
@@ -134,6 +134,7 @@ def _csv(studies: list[StoredStudy], path: str) -> None:
     place("--csv", path)
     with write_whole(path) as stream:
         stream.write(text.getvalue().encode())
+    wrote(path)
 
 
 def _print(report: StudyReport, options: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ def run_several(options: argparse.Namespace) -> int:
     """Simulate every design, print one table with a column for each; 0."""
     from astrarium.cli.paths import read_design
     from astrarium.config import assignments
-    from astrarium.report.tables.several import Run, several_plain, several_tables
+    from astrarium.report.tables.several import Run, several_plain, several_sentence, several_tables
     from astrarium.simulate import simulate
 
     for flag in SINGLE:
@@ -38,8 +38,8 @@ def run_several(options: argparse.Namespace) -> int:
         from astrarium.report.pages.page import ShownTables
 
         about = about_all({run.name: run.design for run in runs})
-        write_page(page, options, ShownTables(" and ".join(run.name for run in runs), "All figures are simulated.",
-                                              tables, runs, about=about))
+        lead = f"{several_sentence(runs)} All figures are simulated."
+        write_page(page, options, ShownTables(" and ".join(run.name for run in runs), lead, tables, runs, about=about))
     if options.json:
         print_json("run several", several_plain(runs))
         return 0

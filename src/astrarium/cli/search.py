@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, note, place, set_flag, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place, set_flag, whole, wrote
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page, written
@@ -197,6 +197,7 @@ def _write_best(study: Study, path: str) -> None:
     if study.best is None:
         raise InputError("--best", f"{study.nothing}, so there is no best design")
     dump_base(study.plan.space.design(study.best.point), path)
+    wrote(path)
 
 
 def _print(study: Study, options: argparse.Namespace, path: str | None = None) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, set_flag
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, set_flag, wrote
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page, written
@@ -84,6 +84,7 @@ def run(options: argparse.Namespace) -> int:
     if options.csv:
         with write_whole(options.csv) as file:
             file.write(written_requests(served).encode())
+        wrote(options.csv)
     tables = [*([] if search is None else [search.table(options.serving)]),
               *serving_tables(served, serving.objective, options.serving), *fleet_tables(served, serving.members),
               *price_table(prices)]

@@ -7,7 +7,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, idle, json_flag, place, rank, set_flag
+from astrarium.cli.arguments import Parser, idle, json_flag, place, rank, set_flag, wrote
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 from astrarium.cli.paths import is_design, is_fabric, read_design
@@ -138,6 +138,7 @@ def _draw(shown: ShownFabric, path: str) -> None:
     picture = fabric_picture(shown).encode()
     with write_whole(path) as stream:
         stream.write(picture)
+    wrote(path)
 
 
 def _workload(design: Design, options: argparse.Namespace) -> int:

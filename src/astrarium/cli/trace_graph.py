@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from astrarium.cli.arguments import Parser, note, place, whole
+from astrarium.cli.arguments import Parser, note, place, whole, wrote
 from astrarium.errors import InputError
 
 __all__ = ["arguments", "draw", "run"]
@@ -49,3 +49,4 @@ def draw(file: str, out: str, limit: int, depth: int | None) -> None:
         data = rendered(drawn, form)
     with write_whole(out) as stream:
         stream.write(data)
+    wrote(out)

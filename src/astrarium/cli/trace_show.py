@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from astrarium.cli.arguments import Parser, json_flag, note
+from astrarium.cli.arguments import Parser, json_flag
 from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.paths import is_design
@@ -51,8 +51,6 @@ def run(options: argparse.Namespace) -> int:
         title += f", rank 0 of {traces.ranks} ({others} the other ranks)"
     tables = [*statistics_tables(counted, title), *time_tables(times), *last_arrival_tables(arrived, traces.ranks)]
     write_page(page, options, ShownTrace(traces.sources[0], tables, times, traces.classes[0]))
-    if options.html:
-        note(f"wrote {options.html}")
     if options.json:
         plain = {**counted.plain(), "times": times.plain()}
         print_json("trace show", plain if traces.ranks == 1 else plain | {

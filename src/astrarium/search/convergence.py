@@ -17,10 +17,12 @@ from astrarium.search.studyfile import StoredStudy
 __all__ = ["Contest", "Convergence", "contest", "convergence", "leading"]
 
 CHECKS = 80      # instants at which convergence is shown
+DOTS = 1000      # designs of an agent that are shown one by one
 
 
 class Convergence(Struct, frozen=True):
-    """Quartiles over the seeds of one agent: the best objective after some numbers of distinct `designs`."""
+    """Quartiles over the seeds of one agent: the best objective after some numbers of distinct `designs`. `at` and
+    `own`: number and objective of feasible distinct designs of all seeds, spread evenly if they are many."""
 
     agent: str
     seeds: int
@@ -28,6 +30,8 @@ class Convergence(Struct, frozen=True):
     low: F64
     median: F64
     high: F64
+    at: npt.NDArray[np.int64]
+    own: F64
 
 
 class Contest(Struct, frozen=True):
@@ -48,7 +52,22 @@ class Contest(Struct, frozen=True):
 
 def convergence(studies: Sequence[StoredStudy]) -> list[Convergence]:
     """The best objective after numbers of distinct designs that all studies of an agent reach, per agent."""
-    return [_quartiles(agent, ways, sign(studies[0])) for agent, ways in _ways(studies).items()]
+    own = _own(studies)
+    return [_quartiles(agent, ways, sign(studies[0]), *own[agent]) for agent, ways in _ways(studies).items()]
+
+
+def _own(studies: Sequence[StoredStudy]) -> dict[str, tuple[npt.NDArray[np.int64], F64]]:
+    """Agent -> numbers of feasible distinct designs, and the objective of each."""
+    pairs: dict[str, list[tuple[int, float]]] = {}
+    for study in studies:
+        distinct = (trial for trial in study.trials() if trial.same_as is None)
+        pairs.setdefault(study.plan.agent_name, []).extend(
+            (number, value_of(trial)) for number, trial in enumerate(distinct, 1) if trial.verdict.feasible)
+    found = {}
+    for agent, every in pairs.items():
+        some = [every[place] for place in np.linspace(0, len(every) - 1, min(DOTS, len(every))).astype(int)]
+        found[agent] = (np.array([each[0] for each in some], np.int64), np.array([each[1] for each in some], float))
+    return found
 
 
 def _ways(studies: Sequence[StoredStudy]) -> dict[str, list[F64]]:
@@ -98,7 +117,8 @@ def _below(one: F64, other: F64) -> bool:
     return float(one.mean() - other.mean()) + student(least - 1) * error < 0
 
 
-def _quartiles(agent: str, ways: Sequence[F64], direction: float) -> Convergence:
+def _quartiles(agent: str, ways: Sequence[F64], direction: float, number: npt.NDArray[np.int64], own: F64
+               ) -> Convergence:
     last = min(len(way) for way in ways)
     at = np.unique(np.round(np.geomspace(1, last, min(CHECKS, last))).astype(np.int64))
     values = direction * np.array([way[at - 1] for way in ways])
@@ -107,4 +127,4 @@ def _quartiles(agent: str, ways: Sequence[F64], direction: float) -> Convergence
         low, median, high = (np.full(len(at), np.nan) for _ in range(3))
         full = ~np.isnan(values).any(axis=0)
         low[full], median[full], high[full] = np.percentile(values[:, full], [25, 50, 75], axis=0)
-    return Convergence(agent, len(ways), at, low, median, high)
+    return Convergence(agent, len(ways), at, low, median, high, number, own)

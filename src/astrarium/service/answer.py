@@ -60,12 +60,13 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 class Progress(Struct, frozen=True):
     """How far an operation is: `done` of `total` (None: unknown), in words; `best`: the value of the objective that a
-    search has reached so far."""
+    search has reached so far; `table`: what was found, and what may come."""
 
     done: float
     total: float | None
     text: str
     best: Number | None = None
+    table: Table | None = None
 
 
 class Refusal(Struct, frozen=True):

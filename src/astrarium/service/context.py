@@ -87,6 +87,15 @@ class Context(Struct, frozen=True, dict=True):
             return load_design(name, changes)
         return replace_all(base, changes) if changes else base
 
+    def is_serving(self, name: str) -> bool:
+        """Whether a file is a serving file."""
+        about = os.stat(self.folder.path(name, "design"))
+
+        def has_requests() -> bool:
+            found = parse_yaml(read_text(name), name).data
+            return isinstance(found, dict) and "requests" in found
+        return self.cached("serving", (name, about.st_mtime_ns, about.st_size), has_requests)
+
     def serving(self, name: str, changes: Mapping[str, Any]) -> tuple[Serving, Mapping[str, Any]]:
         """A serving file with changes (path -> value), and those of them that are of its design. Raises InputError."""
         from astrarium.design import Design

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from astrarium import catalog
+from astrarium.report.tables.about import device_name
 from astrarium.units import format_bytes, format_flop_rate, format_rate
 
 if TYPE_CHECKING:
     from astrarium.design import Design
     from astrarium.network.config import Network
 
-__all__ = ["About", "about", "about_all", "about_base", "download"]
+__all__ = ["About", "about", "about_all", "about_base", "download", "subject"]
 
 AXES = ("tp", "sp", "cp", "ep", "pp", "dp")
 
@@ -60,6 +61,16 @@ def about_base(base: Any, name: str, **more: str) -> About:
     return about(base, name, **more) if isinstance(base, Design) else About(more)
 
 
+def subject(base: Any) -> str:
+    """`llama3-8b on 16 x h100_sxm`, for a title; empty if that is no design."""
+    from astrarium.design import Design
+
+    if not isinstance(base, Design):
+        return ""
+    facts = dict(_facts(base))
+    return f"{facts.get('model') or facts['workload']} on {facts['device'].partition(', ')[0]}"
+
+
 def _facts(design: Design) -> Iterator[tuple[str, str]]:
     work = design.workload
     model = getattr(work, "model", None)
@@ -93,7 +104,7 @@ def _work(work: Any) -> str:
 
 def _device(design: Design) -> str:
     compute, memory = design.compute, design.memory
-    parts = [getattr(compute, "device", None) or f"{compute.tag} model"]
+    parts = [device_name(compute, memory) or f"{compute.tag} model"]
     peak = getattr(compute, "peak", None)
     parts += [] if peak is None else [format_flop_rate(float(peak))]
     parts += [] if memory.capacity is None else [format_bytes(float(memory.capacity))]

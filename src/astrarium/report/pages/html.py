@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from astrarium.report.pages.about import About
 from astrarium.report.pages.vega import shell
+from astrarium.report.pages.words import abbreviated, words_section
 from astrarium.report.tables.table import Table
 from astrarium.units import Rounded
 from astrarium.version import version
@@ -20,6 +21,7 @@ from astrarium.version import version
 __all__ = ["Download", "bar", "details", "escape", "key", "named", "note", "page", "section", "table", "table_of",
            "wide", "with_command"]
 
+LONG = 24           # letters of a cell from which on it has several lines if the table is too wide
 _COMMAND = "<!--the command-->"         # of `page`, where `with_command` puts the command line
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _LOWER = re.compile(r"[a-z]+( |,|:|$)")       # a title of words, not of a file or field
@@ -54,6 +56,8 @@ def named(title: str) -> str:
 def page(title: str, lead: str, parts: Iterable[str], about: About | None = None) -> str:
     """The whole file: `title` and `lead` are text, `parts` HTML; `about`: what its header says below them."""
     text, links = _named("\n".join(parts))
+    header = _header(about or About())
+    words = words_section(f"{escape(lead)} {header} {text}")
     style, script = shell("shell.css"), f"<script>{shell('shell.js')}</script>"
     if '<figure class="plot">' in text:
         from astrarium.report.pages.vega import with_vega
@@ -65,9 +69,9 @@ def page(title: str, lead: str, parts: Iterable[str], about: About | None = None
             f'device-width,initial-scale=1"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
             f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
             f'<a class="skip" href="#answer">To the answer</a><header><div class="top"><h1>{escape(title)}</h1></div>\n'
-            f'<p class="lead">{escape(lead)}</p>{_header(about or About())}</header>\n{links}'
-            f'<main id="answer">\n{text}\n</main>\n<footer>Written by astrarium {escape(version())}. This file loads '
-            f"nothing from anywhere.</footer>\n{script}</body></html>\n")
+            f'<p class="lead">{escape(lead)}</p>{header}</header>\n{links}'
+            f'<main id="answer">\n{text}\n{words}\n</main>\n<footer>Written by astrarium {escape(version())}. This '
+            f"file loads nothing from anywhere.</footer>\n{script}</body></html>\n")
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -113,7 +117,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], align: str = ""
     """
     names = {"<": "l", ">": "r"}
     sides = [names[side] for side in align] or ["l" if place == 1 else "r" for place in range(len(head))]
-    cells = "".join(f'<th scope="col" class="{side}">{escape(each)}</th>' if str(each) else "<td></td>"
+    cells = "".join(f'<th scope="col" class="{side}">{abbreviated(str(each))}</th>' if str(each) else "<td></td>"
                     for side, each in zip(sides, head))
     lines = ["".join(map(_cell, sides, row)) for row in rows]
     text = "".join(f"<tr>{line}</tr>" for line in lines)
@@ -125,7 +129,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], align: str = ""
 def _cell(side: str, cell: object) -> str:
     if isinstance(cell, Download):
         return f'<td class="{side}">{cell.html}</td>'
-    more = ""
+    more, side = "", f"{side} t" if len(str(cell)) > LONG else side
     if isinstance(cell, Rounded):
         more = f' data-v="{cell.value:.12g}"' + (f' title="{escape(cell.exact)}"' if cell.exact != cell else "")
     return f'<td class="{side}"{more}>{escape(cell)}</td>'

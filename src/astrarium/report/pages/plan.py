@@ -10,7 +10,7 @@ from astrarium.report.pages.about import About, about, download
 from astrarium.report.pages.figures import figures
 from astrarium.report.pages.html import Download, escape, note, page, section, table, table_of
 from astrarium.report.pages.page import Page, ShownRun
-from astrarium.report.tables.shortlist import HEAD, counted, intervals, money, remarks, row_of
+from astrarium.report.tables.shortlist import HEAD, caution, counted, intervals, money, remarks, row_of
 from astrarium.report.tables.today import changes, single_changes, verdict
 from astrarium.simulate import simulate
 from astrarium.units import format_time
@@ -51,6 +51,8 @@ def _layouts(found: Shortlist) -> Iterator[str]:
     if any(line.figures for line in found.lines):
         prices = money(found)
         parts.append(table(prices.head, prices.rows, prices.align, "Prices"))
+    if caution(found):
+        parts.insert(0, note(caution(found)))
     yield section(f"Layouts, the {best} first", *parts)
     yield from figures("plan", found)
     within = intervals(found)

@@ -7,11 +7,12 @@ from typing import Any
 
 from astrarium.config import dumps
 from astrarium.design import Design
-from astrarium.report.pages.about import about_base
+from astrarium.report.pages.about import about_base, subject
 from astrarium.report.pages.figures import figures
 from astrarium.report.pages.html import Download, details, note, page, section, table
 from astrarium.report.pages.page import Page
 from astrarium.report.tables.study import UNDECIDED, shown
+from astrarium.report.tables.study_answer import study_answer
 from astrarium.report.tables.study_data import StudyReport
 from astrarium.search import Trial
 from astrarium.search.analysis import most_important, value_of
@@ -27,23 +28,24 @@ LONGEST = 200   # letters of a refusal
 def study_page(report: StudyReport) -> str:
     """The page."""
     space = report.space
-    title = f"Search: {', '.join(each.name for each in report.goal.objectives)}"
-    lead = ("Figures are those that the search simulated and stored" + (
-        "; the re-checks and sensitivities were simulated for this page." if report.rechecks else
-        "; --recheck simulates the best designs on another network model, and one knob at a time around the best."))
     facts = {"space": f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"}
     best = space.design(report.best[0][1].point) if report.best else space.base
-    return page(title, lead, (*_best(report), *figures("report", report), *_front(report), *_why(report),
-                              _summary(report)), about_base(best, "best.yaml", **facts))
+    about = about_base(best, "best.yaml", **facts)
+    title = f"{subject(best) or 'Search'}: {' against '.join(each.name for each in report.goal.objectives)}"
+    return page(title, study_answer(report), (*_best(report), *figures("report", report), *_front(report),
+                                              *_why(report), _summary(report)), about)
 
 
 def _summary(report: StudyReport) -> str:
     objective = report.goal.objectives[0].name
+    source = "Figures are those that the search simulated and stored" + (
+        "; the re-checks and sensitivities were simulated for this page." if report.rechecks else
+        "; --recheck simulates the best designs on another network model, and one knob at a time around the best.")
     return section("Studies", table(
         ["study", "agent", "seed", "trials", "distinct", "infeasible", objective],
         [(each.path, each.agent, each.seed, f"{each.trials:,}", f"{each.distinct:,}", f"{each.infeasible:,}",
           "" if each.best is None else shown(objective, each.best)) for each in report.summaries],
-        "<<" + ">" * 5, "Studies"))
+        "<<" + ">" * 5, "Studies"), note(source))
 
 
 def _best(report: StudyReport) -> Iterator[str]:

@@ -8,10 +8,10 @@ from typing import Any
 from astrarium import catalog
 from astrarium.config import decode
 from astrarium.design import Design, npu_types
-from astrarium.units import format_bytes
+from astrarium.units import Bandwidth, Bytes, FlopRate, format_bytes
 from astrarium.workload.model.base import Model
 
-__all__ = ["about", "machine_words", "workload_words"]
+__all__ = ["about", "device_name", "machine_words", "workload_words"]
 
 AXES = ("tp", "sp", "cp", "pp", "dp", "ep", "zero")     # of a layout, as their fields are called
 
@@ -34,11 +34,26 @@ def workload_words(work: Any) -> str:
     return str({"trace": "traces", "micro": getattr(work, "pattern", "")}.get(work.tag, work.tag))
 
 
+def device_name(compute: Any, memory: Any) -> str:
+    """The device that a compute model names; without a name the catalog's row with this peak, memory and, if the model
+    has units, these units; empty if there is none."""
+    if getattr(compute, "device", None) is not None:
+        return str(compute.device)
+    peak, units = getattr(compute, "peak", None), getattr(compute, "units", None)
+    if peak is None or memory.capacity is None or memory.bandwidth is None:
+        return ""
+    own = [float(peak), float(memory.capacity), float(memory.bandwidth)]
+    found = [name for name, row in catalog.load("devices").items() if units in (None, row.get("units")) and own == [
+        float(FlopRate(row["peak"])), float(Bytes(row["capacity"])), float(Bandwidth(row["bandwidth"]))]]
+    return found[0] if len(found) == 1 else ""
+
+
 def machine_words(design: Design) -> str:
     """NPUs, the device or the peak of each, and the network."""
     network = design.network
-    types = [compute for compute, _ in npu_types(design)[1]]
-    devices = list(dict.fromkeys(str(getattr(each, "device", None) or "") for each in types))
+    both = npu_types(design)[1]
+    types = [compute for compute, _ in both]
+    devices = list(dict.fromkeys(device_name(*each) for each in both))
     peaks = list(dict.fromkeys(str(getattr(each, "peak", None) or "") for each in types))
     npus = f"{network.npus:,} NPUs" if network.npus != 1 else "1 NPU"
     if all(devices):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from astrarium.config import Config, to_plain
+from astrarium.report.tables.alike import alike
 from astrarium.report.tables.summary import PARTS
 from astrarium.report.tables.table import Table
 from astrarium.search.explain import Change, Explanation
@@ -43,6 +44,8 @@ def explanation_sentence(found: Explanation) -> str:
     """The difference in a sentence."""
     if not found.before or found.before == found.after:
         return f"Both take {_time(found.before)}."
+    if alike(found.after, found.before):
+        return f"Both take {_time(found.before)}, equal within rounding."
     share = abs(found.difference) / found.before
     return (f"The second takes {_time(found.after)}, {100 * share:.1f} % {'less' if found.difference < 0 else 'more'} "
             f"than the first ({_time(found.before)}).")
@@ -96,6 +99,8 @@ def orders_text(exact: bool, orders: int) -> str:
 
 
 def _part(found: Explanation) -> str:
+    if found.difference and alike(found.after, found.before):
+        return " (equal within rounding)"
     return f" ({found.difference / found.before:+.2%})" if found.before else ""
 
 

@@ -34,8 +34,14 @@ def span(within: Interval, name: str, value: float, figures: Mapping[str, Figure
 
 
 def interval_remarks(every: Iterable[Interval | None]) -> list[str]:
-    """What the intervals of several designs rest on, each once."""
-    return list(dict.fromkeys(f"interval: {each.words}" for each in every if each is not None))
+    """What the intervals of several designs rest on, each once, and the rows that several rest on with the first."""
+    found: dict[str, None] = {}
+    said: set[str] = set()
+    for words in dict.fromkeys(each.words for each in every if each is not None):
+        short, middle, rows = words.partition(" than that of ")
+        found[f"interval: {short if middle and rows in said else words}"] = None
+        said.add(rows or words)
+    return list(found)
 
 
 def plain_interval(within: Interval, ns: float) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import zip_longest
@@ -12,13 +13,14 @@ from msgspec import Struct
 from astrarium.cost import FIGURES, figures
 from astrarium.design import Design
 from astrarium.network.config import Network
+from astrarium.report.tables.alike import alike
 from astrarium.report.tables.collectives import collective_kinds, collectives_side_by_side
 from astrarium.report.tables.summary import PARTS
 from astrarium.report.tables.table import Table
 from astrarium.result import Result
 from astrarium.units import format_bytes, format_rate, format_time
 
-__all__ = ["Run", "several_plain", "several_tables"]
+__all__ = ["Run", "several_plain", "several_sentence", "several_tables"]
 
 
 class Run(Struct, frozen=True, dict=True):
@@ -45,7 +47,9 @@ def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
     """Makespans, what the time of the last rank goes into, memory, figures; then the collectives of each run."""
     first = runs[0].result.makespan_ps
     rows = [["makespan", *(format_time(run.result.makespan_ps / 1000) for run in runs)],
-            ["of the first", *(f"{run.result.makespan_ps / first:.3f}x" if first else "" for run in runs)]]
+            ["of the first", *(_of_first(run.result.makespan_ps, first) for run in runs[:1]),
+             *("equal" if alike(run.result.makespan_ps, first) else _of_first(run.result.makespan_ps, first)
+               for run in runs[1:])]]
     rows += [[f"  {words}", *(format_time(run.parts[name] / 1000) for run in runs)] for name, words in PARTS
              if name in ("compute", "exposed_comm", "bubble") or any(run.parts[name] for run in runs)]
     rows.append(["peak memory", *("unknown" if run.result.peak_memory is None else
@@ -72,6 +76,24 @@ def _dims(networks: Sequence[Network]) -> Iterator[list[str]]:
     for place, cells in enumerate(zip_longest(*dims, fillvalue="")):
         if len(set(cells)) > 1:
             yield [f"dim {place}, sum per NPU", *cells]
+
+
+def _of_first(ps: int, first: int) -> str:
+    return f"{ps / first:.3f}x" if first else ""
+
+
+def several_sentence(runs: Sequence[Run]) -> str:
+    """Which design is the fastest, and by how much."""
+    first, *others = sorted(runs, key=lambda run: run.result.makespan_ps)
+    ties = [run for run in others if alike(run.result.makespan_ps, first.result.makespan_ps)]
+    took = format_time(first.result.makespan_ps / 1000)
+    if len(ties) == len(others):
+        return f"All take {took}, equal within rounding."
+    ratio = others[-1].result.makespan_ps / first.result.makespan_ps if first.result.makespan_ps else math.inf
+    longer = f"{100 * (ratio - 1):.3g} % longer" if ratio < 2 else f"{ratio:,.3g} times as long"
+    said = f"{' and '.join(run.name for run in (first, *ties))}: {took}"
+    return (f"The fastest is {said}" if not ties else f"The fastest are {said}, equal within rounding") + \
+        f"; the slowest, {others[-1].name}, takes {longer}."
 
 
 def several_plain(runs: Sequence[Run]) -> list[dict[str, Any]]:

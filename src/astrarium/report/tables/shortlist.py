@@ -15,7 +15,7 @@ from astrarium.report.tables.table import Table
 from astrarium.report.tables.today import changes, no_gain, single_changes, verdict
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["HEAD", "candidates", "first_table", "intervals", "remarks", "row_of", "shortlist_tables"]
+__all__ = ["HEAD", "candidates", "caution", "first_table", "intervals", "remarks", "row_of", "shortlist_tables"]
 
 SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "10^12 tokens", "cost_per_hour": "hour",
          "training_cost": "training run", "capital_cost": "bought for", "power_peak": "power at most",
@@ -184,11 +184,25 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if not math.isnan(share) else ""
 
 
+def _rest(found: Shortlist) -> str:
+    """The number of layouts that were not simulated, as lower bounds say how good they can be."""
+    return f"{max(0, found.layouts - found.too_large - found.simulated - len(found.unknown)):,}"
+
+
+def caution(found: Shortlist) -> str:
+    """Which lines other layouts may come before; empty if all are proved to be the best."""
+    if found.sure == len(found.lines):
+        return ""
+    proved = {0: "No line is", 1: "Line 1 is"}.get(found.sure, f"Lines 1 to {found.sure} are")
+    return (f"{proved} proved to be the best: of {_rest(found)} layouts that were not simulated, and "
+            f"{len(found.unknown):,} that were not to the end, some may come before line {found.sure + 1}"
+            + (" (--exact simulates these)." if found.lines[-1].value > found.beyond else "."))
+
+
 def remarks(found: Shortlist) -> Iterator[str]:
     """How far the proof goes, and what was assumed."""
-    fit = found.layouts - found.too_large
     faster = "faster" if found.objective.name == "time" else "better"
-    rest = f"{max(0, fit - found.simulated - len(found.unknown)):,}"
+    rest = _rest(found)
     if found.lines[-1].value > found.beyond:
         rest += (f" cannot be {faster} than line 1 (their lower bounds are higher: "
                  f"{found.objective.shown(found.beyond)} and more), but may come before line {found.sure + 1} (--exact "

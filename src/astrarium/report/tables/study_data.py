@@ -29,6 +29,7 @@ from astrarium.search.convergence import Contest, Convergence, contest, converge
 from astrarium.search.fidelity import Correlation, saved
 from astrarium.search.inputs import of_values
 from astrarium.search.sobol import Sobol, sampled, sobol_indices
+from astrarium.search.starts import starts_of
 from astrarium.search.studyfile import StoredStudy, refuse_others
 from astrarium.search.trial import Front
 
@@ -70,6 +71,7 @@ class StudyReport(Struct, frozen=True, dict=True):
     sobol_problem: str
     fidelity: tuple[tuple[str, Correlation], ...] = ()      # study, and a cheaper network model of it
     contest: Contest | None = None      # of the agents
+    base: Trial | None = None       # of the base, or of the design of the space that is nearest to it
 
     @property
     def space(self) -> Space:
@@ -100,9 +102,11 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
     best = _merged(studies, TOP)
     front = Front([-1.0 if each.maximize else 1.0 for each in studies[0].plan.goal.objectives])
     cloud: list[tuple[float, ...]] = []
+    known, base = starts_of(studies[0].plan.space, (), base=True).points, None
     for study in studies:
         for trial in study.trials():
             front.add(trial)
+            base = trial if base is None and known == (trial.point,) else base
             if trial.verdict.values is not None and trial.verdict.feasible and len(cloud) < CLOUD:
                 cloud.append(trial.verdict.values)
     model, shares, problem = _model(studies)
@@ -126,7 +130,7 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
                      progress=None if progress is None else partial(progress, "designs with their memory"))),
         sobol, sobol_problem,
         tuple((each.path, found) for each in studies if each.plan.fidelity for found in saved(each.path)),
-        contest(studies))
+        contest(studies), base)
 
 
 def _comparable(studies: Sequence[StoredStudy]) -> None:

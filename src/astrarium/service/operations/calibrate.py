@@ -69,48 +69,29 @@ def calibrate(request: Calibrate, context: Context) -> Answer:
 
 
 def _device(request: Calibrate) -> Made:
-    from astrarium.compute.calibration import calibrated, unseen_errors
-    from astrarium.compute.calibration_file import dumps
     from astrarium.compute.kernels import load
     from astrarium.compute.timings import read_timings
     from astrarium.report.tables.calibration import class_table
+    from astrarium.validate.calibrate import device_by_timings
 
     load(request.base)
-    found = calibrated(request.base, [timing for name in request.files for timing in read_timings(name)])
-    errors = unseen_errors(found)
-    notes = [] if found.stream == 1 else [f"streams take {found.stream:.3g} times the predicted time"]
-    return dumps(found, "\n".join(notes)), ".toml", class_table(found.counts, errors), notes
+    made = device_by_timings(request.base, [timing for name in request.files for timing in read_timings(name)])
+    return made.text, ".toml", class_table(made.found.counts, made.errors), made.notes
 
 
 def _fabric(request: Calibrate) -> Made:
-    from astrarium.collective.fabrics import fabric
-    from astrarium.collective.nccl_hosts import hosts_text
-    from astrarium.collective.nccl_log import fabric_text, read_log
     from astrarium.report.tables.calibration import error_table
-    from astrarium.units import Bandwidth
+    from astrarium.validate.calibrate import fabric_by_logs
 
-    if not request.fabric.isidentifier():
-        raise InputError("fabric", f"{request.fabric[:60]!r} is no name", expected="letters and digits")
-    logs, link = [read_log(name) for name in request.files], request.link_bandwidth
-    host = fabric(request.inside, "inside") if request.inside else None
-    if len({log.hosts > 1 for log in logs}) > 1:
-        raise InputError("files", "the logs are of one host and of several", expected="logs of one kind")
-    several, rate = logs[0].hosts > 1, float(Bandwidth(link))
-    text, errors = hosts_text(request.fabric, link, rate, logs, host) if several else \
-        fabric_text(request.fabric, link, rate, logs)
-    return text, ".toml", error_table(errors), ()
+    made = fabric_by_logs(request.fabric, request.link_bandwidth, request.files, request.inside)
+    return made.text, ".toml", error_table(made.errors), ()
 
 
 def _engine(request: Calibrate) -> Made:
-    from astrarium.design import load_design
     from astrarium.report.tables.calibration import engine_table
-    from astrarium.serving.serve import load_serving
-    from astrarium.validate.serving.calibrate import fitted
-    from astrarium.validate.serving.log import log_notes, read_log
+    from astrarium.validate.calibrate import engine_by_log
 
     if len(request.files) > 1:
         raise InputError("files", f"{len(request.files)} logs", expected="one log of one engine")
-    serving, log = load_serving(request.serving), read_log(request.files[0])
-    found = fitted(log, load_design(serving.alone), serving.policy)
-    text = f"policy: {{overhead: {found.overhead:.4g} us, stream_offset: {found.offset:.4g} ms}}\n"
-    return text, ".yaml", engine_table(found), list(log_notes(request.files[0], log))
+    made = engine_by_log(request.files[0], request.serving)
+    return made.text, ".yaml", engine_table(made.found), made.notes

@@ -18,8 +18,9 @@ Second = Annotated[DesignFile | None, Meta(description="The design to arrive at;
 
 
 class Explain(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why do the makespans of two designs differ? Splits the difference by knob (Shapley values: they sum to the
-    difference exactly), and shows compute, exposed communication and idle time of both. Give two designs (such as two
+    """Why do the makespans of two designs differ (of two serving files: mean TTFT, TPOT and tokens)? Splits the
+    difference by knob (Shapley values: they sum to the difference exactly), and shows compute, exposed communication
+    and idle time of both. Give two designs (such as two
     lines of a plan), or one with changes. Costs up to 2^k runs for k differing knobs, 8 at most (then orders are
     drawn)."""
 
@@ -40,13 +41,40 @@ def explain(request: Explain, context: Context) -> Answer:
         raise InputError("after", "is missing", expected="a second design, or changes of the first")
     first = context.file(request.before, "before")
     second = first if request.after is None else context.file(request.after, "after")
+    if context.is_serving(first) and context.is_serving(second):
+        return _streams(request, first, second)
     before, after = context.design(first, request.before_changes), context.design(second, request.changes)
     found = explained(before, after, orders=request.orders)
-    name = second if request.after is not None else f"the same with {', '.join(sets(request.changes, '')[1::2])}"
+    name = _named(request, second)
     numbers = [time_ps("before", "makespan before", found.before), time_ps("after", "makespan after", found.after)]
-    words = [first, *([second] if request.after is not None else []), *sets(request.changes)]
     return Answer(title=f"{first} to {name}", numbers=tuple(numbers),
                   tables=tuple(explanation_tables(found, first, name)), found=explanation_plain(found),
-                  command="" if request.before_changes else
-                  command("explain", words, [] if request.orders == 64 else ["--orders", str(request.orders)]),
-                  page="explain", result=found)
+                  command=_command(request, first, second), page="explain", result=found)
+
+
+def _streams(request: Explain, first: str, second: str) -> Answer:
+    """Two serving files, of one design each."""
+    from astrarium.config import replace_all
+    from astrarium.report.tables.explain_serving import serving_explanation_plain, serving_explanation_tables
+    from astrarium.search.explain_serving import explain_serving
+    from astrarium.serving.design import load_serving_design
+
+    before, after = (replace_all(load_serving_design(name), changes) for name, changes in
+                     ((first, request.before_changes), (second, request.changes)))
+    found = explain_serving(before, after, orders=request.orders)
+    name = _named(request, second)
+    return Answer(title=f"{first} to {name}", tables=tuple(serving_explanation_tables(found, first, name)),
+                  found=serving_explanation_plain(found), command=_command(request, first, second), page="explain",
+                  result=found)
+
+
+def _named(request: Explain, second: str) -> str:
+    """What the design to arrive at is called."""
+    return second if request.after is not None else f"the same with {', '.join(sets(request.changes, '')[1::2])}"
+
+
+def _command(request: Explain, first: str, second: str) -> str:
+    """The command line; empty with changes of the first design, which it does not have."""
+    words = [first, *([second] if request.after is not None else []), *sets(request.changes)]
+    return "" if request.before_changes else \
+        command("explain", words, [] if request.orders == 64 else ["--orders", str(request.orders)])

@@ -124,15 +124,15 @@ def _known(kind: str, name: str, path: str) -> None:
 def _training(request: Plan, devices: Sequence[str], prefix: str, context: Context) -> Answer:
     from astrarium.planner import plan as plan_training
     from astrarium.planner import plan_from
-    from astrarium.report.tables.shortlist import shortlist_tables
+    from astrarium.report.tables.shortlist import first_table, shortlist_tables
 
     _only(request, "training", ("prompt", "output", "rate"), ("ttft", "tpot"))
     settings: dict[str, Any] = {"precision": _PRECISIONS[request.precision]} if request.precision else {}
 
     def tell(state: Any) -> None:
         best = f"; so far {format_time(state.found[0].time)}: {state.found[0].layout}" if state.found else ""
-        context.tell(Progress(state.simulated, state.layouts,
-                              f"{state.device}: {state.simulated:,} of {state.layouts:,} layouts simulated{best}"))
+        context.tell(Progress(state.simulated, None, f"{state.device}: {state.simulated:,} layouts simulated, "
+                              f"{state.left:,} of {state.layouts:,} may fit{best}", table=first_table(state)))
 
     make: Any = plan_from if request.today else plan_training
     found = make(request.today or request.model, devices, gpus=request.gpus, seq=request.seq,
@@ -168,13 +168,14 @@ def _line_numbers(place: str, line: Any) -> list[Number]:
 
 def _serving(request: Plan, devices: Sequence[str], prefix: str, context: Context) -> Answer:
     from astrarium.planner.serving import plan_serving, write_serving
-    from astrarium.report.tables.serving_plan import serving_plan_tables
+    from astrarium.report.tables.serving_plan import found_so_far, serving_plan_tables
 
     _only(request, "serving", ("budget", "power", "seq", "global_batch", "precision"), ("today",))
 
     def tell(state: Any) -> None:
         said = f"{state.done:,} of {state.candidates:,} engines looked at"
-        context.tell(Progress(state.done, state.candidates, said))
+        table = found_so_far(state.done, state.candidates, state.found) if state.found else None
+        context.tell(Progress(state.done, state.candidates, said, table=table))
 
     found = plan_serving(request.model, devices, gpus=request.gpus, rate=request.rate, prompt=request.prompt,
                          output=request.output, ttft=request.ttft, tpot=request.tpot, network=request.network,

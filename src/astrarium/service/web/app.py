@@ -258,9 +258,11 @@ class _Workbench:
     async def save_design(self, asked: asks.DesignAsked) -> Response:
         """Save a design with changes as a design file of the folder."""
         found = await self._ask("save", Ask(view="text", design=asked.design,
-                                                     sets=asks.sets_of(asked.sets)))
+                                                     sets=asks.sets_of(asked.sets), save=asked.name))
         if "error" in found:
             return JSONResponse(found, 422)
+        for beside, text in found.get("beside", {}).items():
+            self.folder.write(beside, text, "name")
         self.folder.write(asked.name, found["text"], "name")
         return JSONResponse({"name": asked.name, "link": views.link("design", asked.name)}, 201)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from astrarium.config.whole import write_whole
 from astrarium.errors import AstrariumError
+from astrarium.report.pages.html import table_of
 from astrarium.report.plot.colours import PALETTE
 from astrarium.report.plot.plot import Axis, Column, Layer, Plot
 from astrarium.report.plot.quantities import quantity_of
@@ -31,11 +32,13 @@ NICE = 5        # answers of open pages come first
 
 
 class _Progress:
-    """Writes how far the job is, at most every `EVERY` seconds; a search has a picture of the best so far."""
+    """Writes when the job began and how far it is, at most every `EVERY` seconds; a search has a picture of the best so
+    far, a plan a table."""
 
     def __init__(self, folder: str):
         self.path, self._last = os.path.join(folder, "progress.json"), 0.0
-        self._done, self._best = list[float](), list[float]()
+        self._done, self._best, self._begun = list[float](), list[float](), time.time()
+        self._write("starts", None, "")
 
     def __call__(self, now: Progress) -> None:
         if now.best is not None and now.best.value is not None and now.done not in self._done[-1:]:
@@ -44,8 +47,12 @@ class _Progress:
         if time.monotonic() < self._last + EVERY:
             return
         self._last = time.monotonic()
-        _write(self.path, {"text": now.text, "share": None if not now.total else now.done / now.total,
-                           "html": self._picture(now.best.name) if now.best and len(self._done) > 1 else ""})
+        picture = self._picture(now.best.name) if now.best and len(self._done) > 1 else ""
+        self._write(now.text, None if not now.total else now.done / now.total,
+                    picture if now.table is None else table_of(now.table, sort=False))
+
+    def _write(self, text: str, share: float | None, html: str) -> None:
+        _write(self.path, {"text": text, "share": share, "html": html, "begun": self._begun})
 
     def _picture(self, name: str) -> str:
         """The best so far after each number of trials."""

@@ -16,6 +16,7 @@ from astrarium.report.tables.study import UNDECIDED, sobol_name
 from astrarium.report.tables.study_data import StudyReport, study_report
 from astrarium.search import Goal, Space, Study, Trial
 from astrarium.search.analysis import most_important, value_of
+from astrarium.search.convergence import Convergence
 from astrarium.search.studyfile import load_study
 
 __all__ = ["CONVERGENCE", "COORDINATES", "IMPORTANCE", "PARETO", "SOBOL", "TORNADO", "Searched", "convergence",
@@ -228,7 +229,7 @@ def sobol(answer: Searched) -> Plot:
 
 def convergence(answer: Searched) -> Plot:
     """The best objective after some number of distinct designs, per agent: the median over its seeds, and the
-    quartiles.
+    quartiles; and the designs themselves, down to the best quarter of them.
 
     Args:
         answer: a study file or several of one space and goal, or a `StudyReport`.
@@ -239,7 +240,7 @@ def convergence(answer: Searched) -> Plot:
     report = report_of(answer)
     name = report.goal.objectives[0].name
     quantity = quantity_of(name)
-    rows = [(f"{each.agent} ({each.seeds} seed{'s' if each.seeds > 1 else ''})", *row) for each in report.convergence
+    rows = [(_agent(each), *row) for each in report.convergence
             for row in zip(each.designs.tolist(), each.median.tolist(), each.low.tolist(), each.high.tolist())
             if math.isfinite(row[1])]
     if not rows:
@@ -250,16 +251,40 @@ def convergence(answer: Searched) -> Plot:
                "y": Column(f"best {name}", [row[2] for row in rows], quantity)}
     band = {"colour": Column("", [row[0] for row in rows]), "x": Column("", [float(row[1]) for row in rows], "count"),
             "y": Column("", [row[3] for row in rows], quantity), "y2": Column("", [row[4] for row in rows], quantity)}
-    layers = [Layer("line", columns, step=True)]
-    if any(each.seeds > 1 for each in report.convergence):
+    dots, left = _dots(report, values)
+    values += dots["y"].values
+    layers = [Layer("point", dots, size=20, opacity=0.45), Layer("line", columns, step=True)]
+    bands = any(each.seeds > 1 for each in report.convergence)
+    if bands:
         layers.insert(0, Layer("area", band, opacity=0.2))
-    return Plot("Convergence", f"Best {name} after each number of distinct designs"
-                + ("" if report.contest else f"; at the end {rounded(rows[-1][2], quantity)}")
-                + (". Bands: the quartiles over seeds." if len(layers) > 1 else ".")
+    flat = len(report.convergence) == 1 and rows[0][2] == rows[-1][2]
+    return Plot("Convergence", f"Best {name} after each number of distinct designs (line)"
+                + (f": no design is better than the first, {rounded(rows[-1][2], quantity)}" if flat else
+                   "" if report.contest else f"; at the end {rounded(rows[-1][2], quantity)}")
+                + ". Dots: designs" + (f"; {left:,} worse ones are left out." if left else ".")
+                + (" Bands: the quartiles over seeds." if bands else "")
                 + (f" {report.contest.words}" if report.contest else ""), tuple(layers),
                 Axis("distinct designs", "count"),
                 Axis(f"best {name}", quantity, log=logarithmic(values), zero=False, low=rim(values, -1),
                      high=rim(values, 1)), ranked(row[0] for row in rows), zoom=True)
+
+
+def _dots(report: StudyReport, line: Sequence[float]) -> tuple[dict[str, Column], int]:
+    """The designs that are as good as some value of the line, or among the best quarter, and the number of others."""
+    objective, quantity = report.goal.objectives[0], quantity_of(report.goal.objectives[0].name)
+    side = -1 if objective.maximize else 1
+    every = [(_agent(each), number, value) for each in report.convergence
+             for number, value in zip(each.at.tolist(), each.own.tolist())]
+    ordered = sorted(side * value for _, _, value in every)
+    limit = max([ordered[(len(ordered) - 1) // 4], *(side * value for value in line)])
+    shown = [each for each in every if side * each[2] <= limit]
+    return {"colour": Column("agent", [each[0] for each in shown]),
+            "x": Column("distinct designs", [float(each[1]) for each in shown], "count"),
+            "y": Column(objective.name, [each[2] for each in shown], quantity)}, len(every) - len(shown)
+
+
+def _agent(found: Convergence) -> str:
+    return f"{found.agent} ({found.seeds} seed{'s' if found.seeds > 1 else ''})"
 
 
 def tornado(answer: Searched) -> Plot:

@@ -20,7 +20,7 @@ from astrarium.service.operations.run import Run, run
 from astrarium.service.web.answers.axes import followed
 from astrarium.service.web.answers.knobs import Shown, knobs_of, usual
 from astrarium.service.web.answers.question import Ask
-from astrarium.service.web.answers.serving import is_serving, served_answer, served_details, serving_knobs
+from astrarium.service.web.answers.serving import saved_serving, served_answer, served_details, serving_knobs
 from astrarium.service.web.answers.shown import shown
 from astrarium.service.web.answers.tiles import strip, tile
 from astrarium.units import format_time
@@ -52,7 +52,7 @@ def answered(name: str, changes: Mapping[str, Any], context: Context, *, brief: 
 
 def design_page(question: Ask, context: Context) -> dict[str, Any]:
     """The knobs as HTML, with what was changed in its place."""
-    serving = is_serving(question.design, context)
+    serving = context.is_serving(question.design)
     if serving:
         sets, knobs, what = dict(question.sets), serving_knobs(question.design, context), "a stream of requests"
     else:
@@ -71,7 +71,7 @@ def design_page(question: Ask, context: Context) -> dict[str, Any]:
 
 def answer(question: Ask, context: Context) -> dict[str, Any]:
     """The figures of a changed design, each beside that of the design as it is."""
-    if is_serving(question.design, context):
+    if context.is_serving(question.design):
         return served_answer(question, context)
     changes, also = changes_of(question.design, question.sets, context)
     now = answered(question.design, changes, context)
@@ -82,14 +82,16 @@ def answer(question: Ask, context: Context) -> dict[str, Any]:
 
 def details(question: Ask, context: Context) -> dict[str, Any]:
     """All tables and pictures of `astrarium run`, or `serve`."""
-    if is_serving(question.design, context):
+    if context.is_serving(question.design):
         return served_details(question, context)
     changes, _ = changes_of(question.design, question.sets, context)
     return {"html": shown(answered(question.design, changes, context, brief=False))}
 
 
 def saved_text(question: Ask, context: Context) -> dict[str, Any]:
-    """A changed design as the text of a design file."""
+    """A changed design as the text of a design file, or a serving file."""
+    if context.is_serving(question.design):
+        return saved_serving(question, context)
     changes, _ = changes_of(question.design, question.sets, context)
     return {"text": show(Show(name=question.design, changes=changes), context).result}
 

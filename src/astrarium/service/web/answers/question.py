@@ -14,7 +14,7 @@ OPERATION = "astrarium.service.web.answers.ask:ask"
 
 class Ask(Struct, frozen=True, forbid_unknown_fields=True):
     """`view`: what is asked for. `design` with changes `sets` (path -> text), for a comparison also `other` with
-    `other_sets`; or a `file`; or the `request` of a job, which is a `verb`."""
+    `other_sets`; or a `file`; the name to `save` a text under; or the `request` of a job, which is a `verb`."""
 
     view: Literal["choices", "design", "answer", "details", "compare", "kind", "file", "text", "job"]
     design: str = ""
@@ -22,5 +22,6 @@ class Ask(Struct, frozen=True, forbid_unknown_fields=True):
     other: str = ""
     other_sets: dict[str, str] = {}
     file: str = ""
+    save: str = ""
     verb: Literal["plan", "search", "serve", "validate", "calibrate"] = "plan"
     request: dict[str, Any] = {}

@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from astrarium.config.yamlfile import parse_yaml, read_text, scalar
+from astrarium.config import dumps
+from astrarium.config.yamlfile import scalar
 from astrarium.errors import InputError
 from astrarium.service.answer import Answer
 from astrarium.service.context import Context
@@ -18,23 +19,14 @@ from astrarium.service.web.answers.question import Ask
 from astrarium.service.web.answers.shown import shown
 from astrarium.service.web.answers.tiles import strip, tile
 
-__all__ = ["is_serving", "served_answer", "served_details", "serving_knobs"]
+__all__ = ["saved_serving", "served_answer", "served_details", "served_stream",
+           "served_tiles", "serving_knobs"]
 
 FIRST = {"ttft_p99_ns": "time to first token, p99", "tpot_p99_ns": "time per token, p99",
          "latency_p99_ns": "latency, p99", "output_tokens_per_s": "tokens per second",
          "requests_per_s": "requests per second", "output_tokens_per_s_per_user": "tokens per second and user",
          "cache_use_most": "cache in use, most"}
 UP = frozenset({"output_tokens_per_s", "requests_per_s", "output_tokens_per_s_per_user"})
-
-
-def is_serving(name: str, context: Context) -> bool:
-    """Whether a file is a serving file."""
-    about = os.stat(context.folder.path(name, "design"))
-
-    def has_requests() -> bool:
-        found = parse_yaml(read_text(name), name).data
-        return isinstance(found, dict) and "requests" in found
-    return context.cached("serving", (name, about.st_mtime_ns, about.st_size), has_requests)
 
 
 def serving_knobs(name: str, context: Context) -> tuple[Shown, ...]:
@@ -49,20 +41,36 @@ def serving_knobs(name: str, context: Context) -> tuple[Shown, ...]:
 
 def served_answer(question: Ask, context: Context) -> dict[str, Any]:
     """Latencies and rates, each beside that of the file as it is."""
-    now = _served(question.design, question.sets, context)
-    before = _served(question.design, {}, context) if question.sets else None
+    now = served_stream(question.design, question.sets, context)
+    before = served_stream(question.design, {}, context) if question.sets else None
+    return {"html": served_tiles(now, before) + shown(replace(now, tables=now.tables[:1])), "also": {},
+            "command": now.command}
+
+
+def served_tiles(now: Answer, before: Answer | None) -> str:
+    """The figures that people look at first."""
     numbers, then = ({each.name: each for each in ([] if of is None else of.numbers)} for of in (now, before))
-    found = [tile(label, numbers[name].text, numbers[name], then.get(name), name in UP, "")
-             for name, label in FIRST.items() if name in numbers]
-    return {"html": strip(found) + shown(replace(now, tables=now.tables[:1])), "also": {}, "command": now.command}
+    return strip(tile(label, numbers[name].text, numbers[name], then.get(name), name in UP, "")
+                 for name, label in FIRST.items() if name in numbers)
+
+
+def saved_serving(question: Ask, context: Context) -> dict[str, Any]:
+    """A changed serving file as text, and its design, which goes beside it if it changed. Raises InputError of a
+    fleet."""
+    changes = {path: scalar(text) for path, text in question.sets.items()}
+    serving, of_design = context.serving(question.design, changes)
+    stem, end = os.path.splitext(question.save)
+    design, name = context.design(serving.alone, of_design), f"{stem}.design{end}" if of_design else serving.alone
+    text = dumps(replace(serving, design=os.path.relpath(name, os.path.dirname(question.save) or ".")))
+    return {"text": text, "beside": {name: dumps(design)} if of_design else {}}
 
 
 def served_details(question: Ask, context: Context) -> dict[str, Any]:
     """All tables of `astrarium serve`."""
-    return {"html": shown(_served(question.design, question.sets, context))}
+    return {"html": shown(served_stream(question.design, question.sets, context))}
 
 
-def _served(name: str, sets: Mapping[str, str], context: Context) -> Answer:
+def served_stream(name: str, sets: Mapping[str, str], context: Context) -> Answer:
     """The answer of `serve`; those of the last changes are cached while the files stay as they are."""
     serving, _ = context.serving(name, {})
     stamps = [os.stat(each).st_mtime_ns for each in (name, *(member.design for member in serving.members))]

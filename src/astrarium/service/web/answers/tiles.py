@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from astrarium.report.pages.html import escape
+from astrarium.report.tables.alike import EQUAL
 from astrarium.service.answer import Number
 
 __all__ = ["strip", "tile"]
@@ -30,6 +31,8 @@ def _change(now: Number, then: Number | None, up: bool) -> str:
     share = now.value / then.value - 1
     if abs(share) < 5e-6:
         return '<span class="change">unchanged</span>'
+    if abs(share) < EQUAL:
+        return '<span class="change">equal within rounding</span>'
     kind = "better" if (share > 0) == up else "worse"
     text = f"x {share + 1:.3g}" if share >= 1 else f"{100 * share:+.{2 if abs(share) < 0.1 else 3}g} %"
     return f'<span class="change {kind}">{escape(text)}<span class="vh"> ({kind})</span></span>'

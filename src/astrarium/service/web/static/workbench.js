@@ -238,11 +238,20 @@
       catch (error) { $("text").textContent = error.message; }
     });
     if (["running", "paused"].includes(job.dataset.state)) {
+      const elapsed = $("elapsed");
+      let begun = elapsed.dataset.seconds ? performance.now() - 1000 * elapsed.dataset.seconds : NaN;
+      const tick = () => {
+        const seconds = Math.floor((performance.now() - begun) / 1000);
+        if (seconds >= 0) elapsed.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")} min since the start`;
+      };
+      setInterval(tick, 1000);
+      tick();
       const events = new EventSource(`/api/jobs/${id}/events`);
       events.onmessage = (event) => {
         const { state, progress } = JSON.parse(event.data);
         $("state").textContent = state; $("state").className = `state ${state}`;
         $("text").textContent = progress.text || "";
+        if (progress.begun && Number.isNaN(begun)) begun = performance.now();
         const bar = $("bar").querySelector("progress");
         if (typeof progress.share === "number") bar.value = progress.share;
         if (progress.html) $("picture").innerHTML = progress.html;

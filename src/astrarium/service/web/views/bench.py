@@ -30,9 +30,10 @@ def design(name: str, found: Mapping[str, Any]) -> str:
 <div class="answer-panel"><p class="problem" id="refused" role="alert"></p>
 <section id="answer" aria-label="Answer" aria-live="polite"><p class="said">computes ...</p></section>
 {WAITS}{command_line("", hidden=True)}
-<p class="buttons"{" hidden" if found["serving"] else ""}><a class="button" id="compare" href="{beside}">Compare with
+<p class="buttons"><a class="button" id="compare" href="{beside}">Compare with
 the design as it is</a> <button type="button" class="changes" id="save">Save as a design</button>
-<button type="button" class="changes" id="search">Search around it</button></p>
+<button type="button" class="changes" id="search"{" hidden" if found["serving"] else ""}>Search around
+it</button></p>
 {_saving(name)}{_searching(name)}
 <details id="all"><summary>All tables and pictures of this run</summary><div id="details"></div></details>
 </div></div>"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -37,9 +38,12 @@ def job(job: Job, result: Mapping[str, Any], page: bool) -> str:
     whole = f'<p><a href="/page/{job.id}">The whole page</a>, as <code>--html</code> writes it</p>' if page else ""
     found = f'<p class="problem" role="alert">{escape(result["error"])}</p>' if "error" in result else \
         str(result.get("html", ""))
+    begun = job.progress.get("begun") if live else None
+    since = "" if begun is None else f' data-seconds="{max(0.0, time.time() - float(begun)):.1f}"'
     value = "" if share is None else f" value={float(share):.4f}"
     return f"""<div class="panel" id="job" data-job-id="{job.id}" data-state="{job.state}">
-<p>{_state(job.state, "state")} <span id="text" role="status">{escape(now)}</span></p>
+<p>{_state(job.state, "state")} <span id="text" role="status">{escape(now)}</span>
+<span id="elapsed"{since}></span></p>
 <div id="bar"{"" if live else " hidden"}><progress max="1"{value} aria-label="progress"></progress></div>
 <div class="changes buttons">{_buttons(job)}</div>
 <div id="picture">{job.progress.get("html", "") if live or job.state == "stopped" else ""}</div></div>

@@ -1,0 +1,61 @@
+"""What a search found, in a sentence or two: the best design against the base, the trials, what is undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from astrarium.report.tables.alike import alike
+from astrarium.report.tables.study import shown
+from astrarium.report.tables.study_data import StudyReport
+from astrarium.search.analysis import most_important
+
+__all__ = ["study_answer"]
+
+
+def study_answer(report: StudyReport) -> str:
+    """The answer: best of each objective against the base, trials, what is undecided."""
+    trials = sum(each.trials for each in report.summaries)
+    distinct = f", {report.summaries[0].distinct:,} distinct designs" if len(report.summaries) == 1 else ""
+    tried = f"{trials:,} trials{distinct} of {report.space.count:,} feasible"
+    if not report.best:
+        return f"No trial met every requirement ({tried})."
+    found = "; ".join(_found(report))
+    front = f" {len(report.front):,} designs are on the Pareto front." if len(report.goal.objectives) > 1 else ""
+    undecided = list(_undecided(report))
+    return (f"{found[:1].upper()}{found[1:]} ({tried}).{front}"
+            + (f" Undecided: {'; '.join(undecided)}." if undecided else ""))
+
+
+def _found(report: StudyReport) -> Iterator[str]:
+    """The best value of each objective, and how far it is from the base's."""
+    several = len(report.goal.objectives) > 1
+    trials = report.front if several else [report.best[0][1]]
+    base = None if report.base is None or not report.base.verdict.feasible else report.base.verdict.values
+    for place, objective in enumerate(report.goal.objectives):
+        best = min(trials, key=lambda trial: (-1 if objective.maximize else 1) * (trial.verdict.values or ())[place])
+        value = (best.verdict.values or ())[place]
+        yield f"best {objective.name} {shown(objective.name, value)} in trial {best.number}" + (
+            "" if base is None else f", {_against(objective.name, value, base[place])}")
+    if base is None:
+        yield "the base was not tried" if report.base is None else "the base itself does not meet every requirement"
+
+
+def _against(name: str, value: float, base: float) -> str:
+    if alike(value, base):
+        return "as good as the base"
+    if base == 0 or value > 2 * base:
+        change = f"{value / base:,.3g} times" if base > 0 else "against"
+    else:
+        change = f"{100 * abs(value / base - 1):.3g} % {'less' if value < base else 'more'} than"
+    return f"{change} the base's {shown(name, base)}"
+
+
+def _undecided(report: StudyReport) -> Iterator[str]:
+    ties = report.intervals.ties
+    if any(ties):
+        yield (f"which design has the best {report.goal.objectives[0].name} ({sum(map(bool, ties))} of the next "
+               f"{len(ties) - 1} tie with the first)")
+    if report.model is not None and not most_important(report.importances):
+        yield "which knob matters most (the intervals overlap)"
+    if report.contest is not None and report.contest.best is None:
+        yield "which agent is best"

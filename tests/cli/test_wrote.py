@@ -1,0 +1,40 @@
+"""Verbs that write a file say so on stderr in one way, and `mcp --help` says how to add it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.commands import Run
+from tests.newcomer.every_input import write_inputs
+
+SPACE = "base: one.yaml\nchoices: {collective.chunks: [1, 2]}\nminimize: makespan\nagent: grid\ntrials: 2\n"
+
+
+@pytest.mark.parametrize("command", [
+    "run one.yaml --html {a.html} --plot breakdown={b.svg}",
+    "run one.yaml train.yaml --html {a.html}",
+    "explain one.yaml train.yaml --html {a.html}",
+    "search space.yaml --study a.study --best {c.yaml} --html {a.html}",
+    "trace show linked.0.et --html {a.html}",
+    "convert --to jsonl linked.0.et -o {a.jsonl}",
+    "calibrate t.csv --base h100_sxm -o {device.toml} --html {a.html}",
+])
+def test_files_are_named(command: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_inputs(tmp_path)
+    (tmp_path / "space.yaml").write_text(SPACE)
+    if "linked" in command:
+        assert run("trace", "link", "host.json", "device.json", "-o", "linked").code == 0
+    said = run(*re.sub(r"[{}]", "", command).split())
+    assert said.code == 0, said.err
+    names = re.findall(r"{(.*?)}", command)
+    assert sorted(re.findall(r"^astrarium: note: wrote (.*)$", said.err, re.MULTILINE)) == sorted(names)
+    assert all((tmp_path / name).exists() for name in names)
+
+
+def test_the_help_of_mcp_says_how_to_add_it(run: Run) -> None:
+    said = " ".join(run("mcp", "--help").out.split())
+    assert "claude mcp add astrarium -- astrarium mcp --folder /path/to/designs" in said
+    assert '{"mcpServers": {"astrarium": {"command": "astrarium", "args": ["mcp", "--folder", ' in said
