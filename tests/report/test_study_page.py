@@ -46,6 +46,16 @@ def test_a_base_that_no_design_beats(tmp_path: Path) -> None:
     assert "Undecided: which design has the best makespan (" in answer
 
 
+def test_a_base_that_the_space_lacks_is_not_called_the_base(tmp_path: Path) -> None:
+    (tmp_path / "design.yaml").write_text(DESIGN)
+    space = ar.Space(ar.load_design(tmp_path / "design.yaml"), {"network.dims[1].bandwidth": ["25 GB/s", "100 GB/s"]})
+    assert space.axes[0].otherwise is None      # the base has bandwidth_per_npu
+    study = ar.search(space, "makespan", agent="random", trials=2, study=str(tmp_path / "a.study"))
+    assert re.search(r"\n  near base  +[\d.]+ s \(trial 0\)", str(study))
+    answer = study_answer(study_report([load_study(str(tmp_path / "a.study"))]))
+    assert "the design nearest to the base's " in answer or "as good as the design nearest to the base" in answer
+
+
 def test_no_feasible_design(tmp_path: Path) -> None:
     answer = study_answer(report(tmp_path, 8, "makespan", require="peak_memory <= 1 GB"))
     assert answer.startswith("No trial met every requirement (8 trials, ")

@@ -21,7 +21,7 @@ from astrarium.search.choice import plain
 from astrarium.search.space import Space
 from astrarium.search.subject import load_base
 
-__all__ = ["Start", "Starts", "starts_of"]
+__all__ = ["Start", "Starts", "base_name", "starts_of"]
 
 Start: TypeAlias = "str | os.PathLike[str] | Design | Mapping[str, Any]"
 
@@ -66,6 +66,12 @@ def starts_of(space: Space, given: Start | Sequence[Start], base: bool = False) 
     more = f"; {len(replaced) - NAMED:,} more" if len(replaced) > NAMED else ""
     said = [f"starts: values that the space does not have, and their nearest: {'; '.join(replaced[:NAMED])}{more}"]
     return Starts(tuple(found), (*([why] if why else []), *(said if replaced else [])))
+
+
+def base_name(space: Space) -> str:
+    """What trial 0 of a search that begins with the base is: the base, or where the space lacks a value of it (one that
+    is left out, as another field gives it, or between two choices) the design nearest to it."""
+    return "design nearest to the base" if starts_of(space, (), base=True).notes else "base"
 
 
 def _of_base(space: Space) -> tuple[Mapping[str, Any] | None, str]:

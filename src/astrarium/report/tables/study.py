@@ -20,6 +20,7 @@ from astrarium.search.analysis import most_important, value_of
 from astrarium.search.best import Ranked, differing, ranked, store_memory, stored_memory, thinned
 from astrarium.search.fidelity import Correlation
 from astrarium.search.sobol import Index, Sobol
+from astrarium.search.starts import base_name
 from astrarium.units import Quantity, format_bytes, format_time
 
 __all__ = ["UNDECIDED", "best_table", "report_plain", "report_tables", "shown", "sobol_name", "study_best",
@@ -222,7 +223,7 @@ def _course(study: Study) -> list[tuple[str, str]]:
         rows.append((name, shown(name, value) + around))
     rows += [("interval", within.words)] if within.words else []
     if study.base is not None and study.best is not None:
-        rows.append(("base", _base(study, study.base)))
+        rows.append(("base" if base_name(space) == "base" else "near base", _base(study, study.base)))
     if study.refused and study.best is not None:
         why = study.problem.partition("\n")[0][:LONGEST]
         rows.append(("refused", f"{study.refused:,} trials; the first: {why}"))

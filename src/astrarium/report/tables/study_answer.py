@@ -8,6 +8,7 @@ from astrarium.report.tables.alike import alike
 from astrarium.report.tables.study import shown
 from astrarium.report.tables.study_data import StudyReport
 from astrarium.search.analysis import most_important
+from astrarium.search.starts import base_name
 
 __all__ = ["study_answer"]
 
@@ -31,23 +32,24 @@ def _found(report: StudyReport) -> Iterator[str]:
     several = len(report.goal.objectives) > 1
     trials = report.front if several else [report.best[0][1]]
     base = None if report.base is None or not report.base.verdict.feasible else report.base.verdict.values
+    name = base_name(report.space)
     for place, objective in enumerate(report.goal.objectives):
         best = min(trials, key=lambda trial: (-1 if objective.maximize else 1) * (trial.verdict.values or ())[place])
         value = (best.verdict.values or ())[place]
         yield f"best {objective.name} {shown(objective.name, value)} in trial {best.number}" + (
-            "" if base is None else f", {_against(objective.name, value, base[place])}")
+            "" if base is None else f", {_against(objective.name, value, base[place], name)}")
     if base is None:
-        yield "the base was not tried" if report.base is None else "the base itself does not meet every requirement"
+        yield "the base was not tried" if report.base is None else f"the {name} itself does not meet every requirement"
 
 
-def _against(name: str, value: float, base: float) -> str:
+def _against(name: str, value: float, base: float, called: str) -> str:
     if alike(value, base):
-        return "as good as the base"
+        return f"as good as the {called}"
     if base == 0 or value > 2 * base:
         change = f"{value / base:,.3g} times" if base > 0 else "against"
     else:
         change = f"{100 * abs(value / base - 1):.3g} % {'less' if value < base else 'more'} than"
-    return f"{change} the base's {shown(name, base)}"
+    return f"{change} the {called}'s {shown(name, base)}"
 
 
 def _undecided(report: StudyReport) -> Iterator[str]:
