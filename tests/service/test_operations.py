@@ -213,3 +213,14 @@ def test_a_plan_of_serving_is_served(workers: Workers, folder: Path, run: Run,
     assert len(same) > 10
     assert [answer.found[name] for name in same] == [said[name] for name in same]
     assert answer.command == f"astrarium serve {files[0]} --set requests.rate=5"
+
+
+def test_an_engine_that_runs_today_is_planned(workers: Workers, folder: Path) -> None:
+    (folder / "today.sh").write_text("vllm serve openai-community/gpt2 -tp 2\n")
+    answer = workers.call("plan", {
+        "today": "today.sh", "device": "h100_sxm", "purpose": "serving", "prompt": 20, "output": 2, "ttft": "1ms",
+        "tpot": "1ms", "compute": "roofline", "collectives": "simulated", "stack": "none", "top": 1,
+        "fix": {"weights": ["bf16"], "cache": ["bf16"], "tp": [1]}})
+    assert answer.found["today"]["npus"] == 2
+    assert answer.title == "gpt2-small served on h100_sxm"
+    assert answer.command.startswith("astrarium plan --from today.sh --device h100_sxm --for serving ")

@@ -93,6 +93,7 @@ def test_a_design_with_changes_is_saved_as_a_file(server: Server, visitor: Visit
     ("mine.yaml", DESIGN, "design"), ("mine.space.yaml", "base: small.yaml\nchoices: {}\n", "space"),
     ("config.json", '{"model_type": "llama", "hidden_size": 8}', "model"),
     ("job.sh", "torchrun pretrain_gpt.py", "launch"),
+    ("engine.sh", "vllm serve llama3-8b --tensor-parallel-size 2", "engine"),
     ("serve.yaml", "requests: {source: poisson}\n", "serving"), ("nccl.log", "NCCL INFO", "log")])
 def test_a_dropped_file_is_recognised_by_its_content(visitor: Visitor, name: str, data: str, kind: str) -> None:
     answer = visitor.drop(name, data.encode())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["of_text", "of_yaml"]
+__all__ = ["of_text", "of_yaml", "serves"]
 
 SERVED = "for its generation: `astrarium plan --for serving`"
 DEEPSPEED = "the DeepSpeed configuration (.json) that the job uses, with MODEL, --gpus, --seq and --global-batch"
@@ -18,8 +18,9 @@ CORE = "Megatron-LM's arguments for the same job"
 PLAIN = f"{DEEPSPEED}; or without --from: `astrarium plan MODEL --gpus N --seq S --global-batch B`"
 RAY = ("a job of reinforcement learning, which trains and generates in turn",
        f"for its training step: {CORE}, or {DEEPSPEED}; {SERVED}")
+ENGINE = r"\bvllm\s+serve\b|\bsglang(?:\.launch_server|\s+serve)\b|\btrtllm-serve\b"
 TEXTS = (
-    (r"\bvllm\s+serve\b|\bsglang(?:\.launch_server|\s+serve)\b|\btrtllm-serve\b", "the launch of an engine that serves",
+    (ENGINE, "the launch of an engine that serves",
      "--for serving beside it: `astrarium plan --from FILE --for serving`"),
     (r"HYBRID_TRANSFORMER", "a workload of SimAI or ASTRA-sim 1.0, one line per layer",
      "launch arguments; `astrarium trace convert` turns it into traces, which `astrarium run` takes"),
@@ -48,6 +49,11 @@ YAMLS = (
     (r"^actor_rollout_ref\s*:", *RAY),
     (r"^(?:per_device_train_batch_size|model_name_or_path)\s*:", "arguments of Hugging Face Transformers", PLAIN),
     (r"^(?:apiVersion|kind)\s*:", "an object of Kubernetes", f"the command in it, as a script (.sh): {CORE}"))
+
+
+def serves(text: str) -> bool:
+    """Whether text launches an engine that serves."""
+    return re.search(ENGINE, text) is not None
 
 
 def of_text(text: str) -> tuple[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import cast
 
@@ -26,6 +27,8 @@ def figure_table(found: Mapping[str, float], training: Mapping[str, object],
         title += f"; {training['peak_precision']} peak {rates} TFLOP/s" if peaks else ""
         title += (f"\nwith {' and '.join(cast('list[str]', training['kernels']))} kernels, {training['collectives']} "
                   "collectives, " + (f"stack {training['stack']}" if training["stack"] else "no stack named"))
+        if found.get("hfu", math.inf) < found.get("mfu", 0.0):
+            title += "\nMFU counts all scores of attention; HFU leaves out those that are masked and skipped"
     rows = [(FIGURES[name].label or name, FIGURES[name].shown(value)) for name, value in found.items()]
     if within is not None and within.known:
         return Table(title, "<><", [(*row, span(within, name, value)) for row, (name, value) in

@@ -37,8 +37,9 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
                                 examples=["h200_sxm", "h100_sxm,b200"])]
     model: Annotated[str, Meta(description="A model of catalog('model'), such as 'llama3-405b', or a Hugging Face "
                                            "config (.json) in the folder.", examples=["llama3-70b"])] = ""
-    today: Annotated[str, Meta(description="In place of `model`: launch arguments of a job that runs today, a file of "
-                                           "the folder. The answer has its layout too.", examples=["train.sh"])] = ""
+    today: Annotated[str, Meta(description="In place of `model`: launch arguments of a job, or of an engine that "
+                                           "serves, which runs today, a file of the folder. The answer has its layout "
+                                           "too.", examples=["train.sh"])] = ""
     gpus: Annotated[Positive | None, Meta(
         description="Number of devices. Left out: all that `budget` and `power` allow, or for serving as few as serve "
                     "`rate`.", examples=[1024])] = None
@@ -167,28 +168,28 @@ def _line_numbers(place: str, line: Any) -> list[Number]:
 
 
 def _serving(request: Plan, devices: Sequence[str], prefix: str, context: Context) -> Answer:
-    from astrarium.planner.serving import plan_serving, write_serving
+    from astrarium.planner.serving import plan_serving, plan_serving_from, write_serving
     from astrarium.report.tables.serving_plan import found_so_far, serving_plan_tables
 
-    _only(request, "serving", ("budget", "power", "seq", "global_batch", "precision"), ("today",))
+    _only(request, "serving", ("budget", "power", "seq", "global_batch", "precision"), ())
 
     def tell(state: Any) -> None:
         said = f"{state.done:,} of {state.candidates:,} engines looked at"
         table = found_so_far(state.done, state.candidates, state.found) if state.found else None
         context.tell(Progress(state.done, state.candidates, said, table=table))
 
-    found = plan_serving(request.model, devices, gpus=request.gpus, rate=request.rate, prompt=request.prompt,
-                         output=request.output, ttft=request.ttft, tpot=request.tpot, network=request.network,
-                         stack=request.stack, top=request.top, fixed=request.fix or None, lift=request.lift,
-                         compute=request.compute, collectives=request.collectives, objective=request.objective,
-                         progress=tell)
+    make: Any = plan_serving_from if request.today else plan_serving
+    found = make(request.today or request.model, devices, gpus=request.gpus, rate=request.rate, prompt=request.prompt,
+                 output=request.output, ttft=request.ttft, tpot=request.tpot, network=request.network,
+                 stack=request.stack, top=request.top, fixed=request.fix or None, lift=request.lift,
+                 compute=request.compute, collectives=request.collectives, objective=request.objective, progress=tell)
     files: list[str] = []
     if context.folder.writable:
         for place, line in enumerate(found.lines, 1):
             name = f"{prefix}-serving-{place}.yaml"
             context.folder.new(name)
             files += [name, write_serving(line, found.service, name)]
-    return Answer(title=f"{request.model} served on {request.device}", tables=tuple(serving_plan_tables(found)),
+    return Answer(title=f"{found.service.name} served on {request.device}", tables=tuple(serving_plan_tables(found)),
                   files=tuple(files), found=found.plain, page="plan_serving", result=found)
 
 

@@ -30,8 +30,9 @@ def kind_answer(question: Ask, context: Context) -> dict[str, Any]:
 
 
 def kind_of(context: Context, name: str) -> str:
-    """design, serving, space, study, trace, model, launch, log, rows, requests, fabric, or other: by content, as the
-    command line."""
+    """design, serving, space, study, trace, model, launch, engine, log, rows, requests, fabric, or other: by content,
+    as the command line."""
+    from astrarium.planner.launch.foreign import serves
     from astrarium.search.studyfile import is_study
     from astrarium.trace.read import head_of
     from astrarium.trace.readers import reader_name
@@ -43,7 +44,7 @@ def kind_of(context: Context, name: str) -> str:
     if ending in (".yaml", ".yml"):
         return _yaml_kind(path)
     if ending == ".sh":
-        return "launch"
+        return "engine" if serves(read_text(path)) else "launch"
     if ending == ".json" and _is_model(path):
         return "model"
     if reader_name(head_of(path)):

@@ -16,6 +16,7 @@ __all__ = ["file", "file_list", "files_table"]
 
 KINDS: Mapping[str, str] = MappingProxyType({
     "model": "The config.json of a model.", "launch": "The launch arguments of a job that runs today.",
+    "engine": "The launch of an engine that serves today.",
     "space": "A space of designs.", "serving": "A serving file.", "study": "A study: the trials of a search.",
     "trace": "A trace.", "log": "A log of measured collectives (nccl-tests).",
     "rows": "Measured rows: steps, collectives, kernels.", "requests": "A log of an engine's requests.",
@@ -33,6 +34,14 @@ FORMS: Mapping[str, str] = MappingProxyType({
               f'<div class="fields">{DEVICE}<label>How many<input name="gpus" type="number" min="1" '
               'placeholder="as the file says"></label></div>'
               f'<button class="first">Plan: what would be faster?</button>{SAID}',
+    "engine": '<form class="panel changes" data-job="plan"><input type="hidden" name="today" value="NAME">'
+              f'<input type="hidden" name="purpose" value="serving"><div class="fields">{DEVICE}'
+              '<label>Tokens of a prompt<input name="prompt" type="number" min="1" value="2000"></label>'
+              '<label>Tokens of an answer<input name="output" type="number" min="1" value="500"></label>'
+              '<label>TTFT at most (p99)<input name="ttft" value="2 s"></label>'
+              '<label>TPOT at most (p99)<input name="tpot" value="50 ms"></label>'
+              '<label>Requests per second<input name="rate" inputmode="decimal" placeholder="most on its GPUs"></label>'
+              f'</div><button class="first">Plan: which engine serves better?</button>{SAID}',
     "space": '<form class="panel changes" data-job="search"><input type="hidden" name="space" value="NAME">'
              '<div class="fields"><label>Trials<input name="trials" type="number" min="1" value="100"></label></div>'
              f'<button class="first">Search</button>{SAID}',
