@@ -40,7 +40,8 @@ def test_equal_as_printed(one: float, other: float, equal: bool) -> None:
 def test_runs_that_tie_are_equal() -> None:
     found = runs("100 GB/s", "100.01 GB/s", "50 GB/s")
     assert found[0].result.makespan_ps != found[1].result.makespan_ps
-    row = next(line.split() for line in text_of(*several_tables(found)).splitlines() if "of the first" in line)
+    table = next(iter(several_tables(found)))
+    row = next(line.split() for line in text_of(table).splitlines() if "of the first" in line)
     assert row[:5] == ["of", "the", "first", "1.000x", "equal"]
     assert float(row[5].rstrip("x")) == pytest.approx(2, rel=0.02)
     assert several_sentence(found).startswith("The fastest are b and a: ")

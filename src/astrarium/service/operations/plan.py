@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from astrarium.catalog import name_of
+from astrarium.config.yamlfile import read_text
 from astrarium.errors import InputError
 from astrarium.service.answer import Answer, Number, Progress
 from astrarium.service.context import Context
@@ -18,7 +19,7 @@ from astrarium.service.numbers import of_figures, size, time_ns
 from astrarium.service.operations.fields import command, sets
 from astrarium.units import format_time
 
-__all__ = ["Plan", "command_of", "plan"]
+__all__ = ["Plan", "command_of", "is_engine", "plan"]
 
 CPU = 10.0      # seconds of one simulation, as the command line has it
 Fixed = dict[str, list[Any]]
@@ -85,6 +86,13 @@ def plan(request: Plan, context: Context) -> Answer:
     prefix = request.save or f"{stem[0] or stem[2]}{count}{'-'.join(devices)}"
     make = _serving if request.purpose == "serving" else _training
     return replace(make(request, devices, prefix, context), command=said)
+
+
+def is_engine(path: str) -> bool:
+    """Whether a script launches an engine that serves: planned with the purpose `serving`."""
+    from astrarium.planner.launch.foreign import serves
+
+    return serves(read_text(path))
 
 
 def command_of(request: Plan, context: Context) -> str:

@@ -12,6 +12,7 @@ from astrarium.errors import InputError
 from astrarium.report.pages.html import table_of
 from astrarium.service.answer import Answer
 from astrarium.service.context import Context
+from astrarium.service.operations.plan import is_engine
 from astrarium.service.operations.report import Report, report
 from astrarium.service.operations.trace import Trace, trace
 from astrarium.service.web.answers.question import Ask
@@ -32,7 +33,6 @@ def kind_answer(question: Ask, context: Context) -> dict[str, Any]:
 def kind_of(context: Context, name: str) -> str:
     """design, serving, space, study, trace, model, launch, engine, log, rows, requests, fabric, or other: by content,
     as the command line."""
-    from astrarium.planner.launch.foreign import serves
     from astrarium.search.studyfile import is_study
     from astrarium.trace.read import head_of
     from astrarium.trace.readers import reader_name
@@ -44,7 +44,7 @@ def kind_of(context: Context, name: str) -> str:
     if ending in (".yaml", ".yml"):
         return _yaml_kind(path)
     if ending == ".sh":
-        return "engine" if serves(read_text(path)) else "launch"
+        return "engine" if is_engine(path) else "launch"
     if ending == ".json" and _is_model(path):
         return "model"
     if reader_name(head_of(path)):
