@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, set_flag, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, set_flag, whole
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 from astrarium.cli.paths import is_design, is_program, read_design
@@ -47,9 +47,7 @@ def run(options: argparse.Namespace) -> int:
     for path in options.paths:
         try:
             if is_program(path):
-                from astrarium.gpu import prove_program
-
-                prove_program(path)
+                _prove(path)
             else:
                 found += _design(path, changes, options.most) if is_design(path) else _traces(path, path, options)
         except InputError as error:
@@ -92,20 +90,26 @@ def _design(path: str, changes: Mapping[str, Any], limit: int) -> list[dict[str,
 def _programs(path: str, design: Design) -> list[dict[str, Any]]:
     """What is wrong with the programs of collectives that a design names: a run times them and does not ask what they
     compute. A program without a proof is a warning."""
-    from astrarium.gpu import prove_program
-
     found = list[dict[str, Any]]()
     for op in design.collective.custom.__struct_fields__:
         program = getattr(design.collective.custom, op)
         if not isinstance(program, str) or not is_program(program):
             continue
         try:
-            prove_program(program)
+            _prove(program)
         except UnsupportedError as error:
             found += [each | {"severity": "warning", "code": "unproved"} for each in _faults(path, error)]
         except InputError as error:
             found += [each | {"code": "wrong_program"} for each in _faults(path, error)]
     return found
+
+
+def _prove(program: str) -> None:
+    """Say which operation a program computes, for any timing. Raises InputError where it computes none."""
+    from astrarium.gpu import prove_program
+
+
+    note(f"{program}: proved: {prove_program(program).name.lower()}, whatever the timing")
 
 
 def _of_workload(path: str, work: Trace, limit: int) -> list[dict[str, Any]]:

@@ -66,9 +66,11 @@ def _not_recorded(design: Design, workload: Trace, traces: Traces) -> tuple[str,
         empty += ranks * int(((columns.comm_size[nodes] == 0) & (columns.comm_type[nodes] != CommOp.BARRIER)).sum())
     found = []
     if workload.rank is None and world and job is not None and job > traces.ranks:
+        sent = (1 - 1 / traces.ranks) / (1 - 1 / job)       # of an all_reduce, by its bus bandwidth
         found.append(f"{traces.ranks} of the job's {job} ranks have a trace, and collectives of all ranks run among "
-                     f"these {traces.ranks}; to simulate {job}, add the other traces, or give a design of {job} NPUs "
-                     "and --rank R")
+                     f"these {traces.ranks}, where each sends {100 * sent:.0f} % of what it sends among {job}, "
+                     f"so what a slower network costs comes out too low; to simulate {job}, add the other traces, or "
+                     f"give a design of {job} NPUs and --rank R")
     if empty:
         found.append(f"{empty:,} of {every:,} collectives have no recorded bytes and are simulated with 0 bytes: "
                      "bandwidth does not matter to them; a host trace has the bytes (astrarium trace link)")
