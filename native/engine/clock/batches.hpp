@@ -163,7 +163,7 @@ private:
         return static_cast<std::size_t>(place << digit | std::countr_zero(values_[place]));
     }
 
-    std::uint32_t class_of(std::uint32_t id) const { return id & bare ? arrive : listed_[id].cls; }
+    std::uint32_t class_of(std::uint32_t id) const { return id & bare ? std::uint32_t{arrive} : listed_[id].cls; }
 
     Tick earliest(const Waiting& some) const {
         Tick time = pending_[some.first].time;
