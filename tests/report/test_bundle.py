@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from astrarium.errors import InputError
 from astrarium.report.pages.bundle import vega_bundle
 
 
@@ -43,3 +44,13 @@ def test_a_folder_that_cannot_be_written_costs_time_alone(made: list[str], tmp_p
     (tmp_path / "astrarium").write_text("a file")
     assert [vega_bundle(), vega_bundle()] == ["let vega = 0;\n", "let vega = 1;\n"]
     assert (tmp_path / "astrarium").read_text() == "a file"
+
+
+def test_a_worker_that_may_not_read_the_cache_makes_it(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    vega_bundle()
+
+    def refused(path: object, *_: object, **__: object) -> None:
+        raise InputError(str(path), "is outside the folder")
+
+    monkeypatch.setattr("builtins.open", refused)
+    assert vega_bundle() == "let vega = 1;\n"

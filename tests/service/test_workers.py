@@ -85,3 +85,18 @@ def test_requests_are_checked(workers: Workers) -> None:
         deep = {"a": deep}
     assert refused(workers, "run", {"design": deep}).kind in ("input", "limit")
     assert refused(workers, "run", {"design": object()}).kind == "input"
+
+
+def test_progress_has_tables_of_rounded_figures() -> None:
+    """Cells that know their exact value, as those of the layouts that a plan has so far."""
+    from multiprocessing import Pipe
+
+    from astrarium.report.tables.table import Table
+    from astrarium.service.answer import Progress
+    from astrarium.service.worker import _Telling
+    from astrarium.units import format_time
+
+    here, there = Pipe()
+    table = Table("so far", "<>", [("tp 1", format_time(1234.5e6))], ("layout", "step"))
+    _Telling(there)(Progress(1, None, "1 layout simulated", table=table))
+    assert b'["tp 1","1.234 s"]' in here.recv_bytes()

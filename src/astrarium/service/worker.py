@@ -124,7 +124,7 @@ class _Telling:
         now = time.monotonic()
         if now - self.last >= EVERY:
             self.last = now
-            self.wire.send_bytes(msgspec.json.encode(Said(progress=progress)))
+            self.wire.send_bytes(msgspec.json.encode(Said(progress=progress), enc_hook=_plain))
 
 
 def _answered(operation: Callable[..., Answer], data: msgspec.Raw, context: Context) -> Said:

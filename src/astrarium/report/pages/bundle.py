@@ -26,7 +26,7 @@ def vega_bundle() -> str:
             digest, _, kept = stream.read().partition(b"\n")
         if digest == _digest(kept):
             return kept.decode()
-    except OSError:
+    except (OSError, InputError):       # InputError: a worker of the service, which reads its folder alone
         pass
     made: str = converter.javascript_bundle()
     try:
