@@ -62,7 +62,8 @@ def about_base(base: Any, name: str, **more: str) -> About:
 
 
 def subject(base: Any) -> str:
-    """`llama3-8b on 16 x h100_sxm`, for a title; empty if that is no design."""
+    """Model, count and device of a design for a title, such as `llama3-8b on 16 x h100_sxm`; empty for any other base
+    (a serving file, or none)."""
     from astrarium.design import Design
 
     if not isinstance(base, Design):
