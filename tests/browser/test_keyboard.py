@@ -87,6 +87,8 @@ def test_the_design_is_saved(opened: Open, tmp_path: Path) -> None:
 def test_a_point_of_the_front_has_its_design(opened: Open, tmp_path: Path) -> None:
     page = opened("report").page
     row = page.locator(f"{FRONT} tbody tr").first
+    row.scroll_into_view_if_needed()
+    until(page, "!document.documentElement.dataset.waits")
     with page.expect_download() as saving:
         row.locator("a[download]").click()
     saving.value.save_as(tmp_path / "a.yaml")

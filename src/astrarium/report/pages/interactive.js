@@ -14,11 +14,12 @@
   let unpacked;
   const draw = async (figure) => {
     const found = await (unpacked ??= unpack()), live = document.createElement("div");
-    live.className = "live";
+    live.className = "live coming";            // out of the flow until drawn, so that the page does not jump
     figure.append(live);
     const spec = {...found.plots[figures.indexOf(figure)], config: found[theme()]};
     await vegaEmbed(live, spec, {ast: true, actions: false, renderer: "svg", logLevel: 1, tooltip: {theme: theme()}});
     figure.querySelectorAll(".live").forEach((old) => { if (old !== live) old.remove(); });
+    live.classList.remove("coming");
     figure.dataset.live = "";
   };
   if (typeof DecompressionStream === "undefined") return;
