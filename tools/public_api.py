@@ -12,6 +12,7 @@ import importlib
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_origin
 
 import msgspec
 
@@ -30,7 +31,10 @@ def lines() -> Iterator[str]:
 
 
 def shape(thing: object) -> str:
-    """A signature of a function, `(fields)` and `: methods` of a class, the type of anything else."""
+    """A signature of a function, `(fields)` and `: methods` of a class, what a type stands for, the type of anything
+    else."""
+    if get_origin(thing) is not None:
+        return f" = {thing}"
     if isinstance(thing, type):
         return fields(thing) + methods(thing)
     if callable(thing):

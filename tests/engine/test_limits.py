@@ -101,11 +101,11 @@ def test_an_interrupt_ends_a_run_within_one_huge_instant() -> None:
 
 
 def long_run(case: str) -> Plan:
-    """A run of many CPU seconds."""
+    """A run of at least half a CPU second."""
     if case in ("closed_form", "contention"):
         return direct(512, 8, case)
     hop = {"bandwidth": "50 GB/s", "latency": "50 ms" if case == "packets, one window" else "1 us"}
-    fabric = ar.blueprint("clos", hosts=256 if case == "fluid" else 32, ports=32, links={"access": hop, "spine": hop})
+    fabric = ar.blueprint("clos", hosts=512 if case == "fluid" else 32, ports=32, links={"access": hop, "spine": hop})
     packets = {"packets, threads": {"threads": 2}, "packets, roce": {"transport": "roce", "roce": {"buffer": "1 GB"}}}
     network = ar.Network(fabric=fabric, backend=case.partition(",")[0], packets=packets.get(case, {}), ecmp=1)
     collective = ar.Collective(all_to_all=["direct"], choice="none", active_chunks=0)

@@ -85,7 +85,7 @@ def test_a_locked_file_stops_a_study_that_goes_on_later(flown: Path, tmp_path: P
 def test_a_study_of_another_version_is_named_so(tmp_path: Path) -> None:
     path = tmp_path / "s"
     study(path, 4)
-    with sqlite3.connect(path, isolation_level=None) as other:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("ALTER TABLE trial DROP COLUMN bound")
     with pytest.raises(InputError, match="s: is a study of another version of Astrarium"):
         list(load_study(path).trials())

@@ -193,10 +193,13 @@ class StoredStudy(Struct, frozen=True):
 def _opened(path: str) -> sqlite3.Connection:
     if not os.path.isfile(path):
         raise InputError(path, "is not a file", expected="a study, as astrarium search writes it")
+    data = None
     try:
         data = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         known = data.execute("PRAGMA application_id").fetchone()[0]
     except sqlite3.Error as error:
+        if data is not None:
+            data.close()
         raise (InputError(path, f"is not a study ({error})") if damaged(error) else disk_error(path, error)) from None
     if known != APPLICATION:
         data.close()
