@@ -37,6 +37,10 @@ def test_lines_are_ranked_and_say_why_they_lost(found: ar.Shortlist) -> None:
     assert found.proved
     assert not found.best.lost
     assert all("+" in line.lost or line.time == found.best.time for line in found.lines[1:])
+    for line in found.lines[1:]:
+        net, *parts = (float(each) for each in re.findall(r"([-+][0-9.]+) %", line.lost) or ["0"])
+        assert net == pytest.approx(100 * (line.time / found.best.time - 1), abs=0.06)
+        assert sum(parts) == pytest.approx(net, abs=0.06 * (len(parts) + 1) + 0.05 * 9), "gains are parts, too"
     assert found.best.device == "h100_sxm"
     assert found.best.tokens == pytest.approx(16 * 2048 / 16 / (found.best.time * 1e-9))
     assert 0 < found.best.mfu < 1
@@ -186,7 +190,7 @@ def test_what_runs_today_is_predicted_and_improved(tmp_path: Path) -> None:
     shown = f"{format_time(2 * low).partition(' ')[0]} to {format_time(2 * high)}"
     assert shown in said
     why = {(each.part, each.after): each.why for each in measured.no_gain}
-    assert why["pp", "2"].startswith("-")
+    assert re.match(r"-[0-9.]+ %, step \+[0-9.]+ %: ", why["pp", "2"])
     assert "bubble" in why["pp", "2"]
     gained = {(each.part, each.after) for each in measured.changes}
     assert not gained & why.keys()

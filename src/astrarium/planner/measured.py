@@ -113,7 +113,7 @@ def _loss(line: Line, now: Line) -> str:
     """How much worse a line is than today's, and by what."""
     if line.value <= now.value * (1 + SMALL):
         return "as fast"
-    return f"{100 * (now.value / line.value - 1):+.1f} %: {reason(line, now)}"
+    return f"{100 * (now.value / line.value - 1):+.1f} %, step {reason(line, now)}"
 
 
 def _workload(today: Today, part: str, layout: Layout) -> Transformer:

@@ -257,13 +257,15 @@ class Shortlist(Struct, frozen=True):
 
 
 def reason(line: Line, best: Line, objective: Objective = TIME) -> str:
-    """What makes a line worse than the best: of time, the parts that are larger, the largest difference first."""
+    """What makes a line worse than the best: of time, the difference and the parts that it is the sum of, largest
+    first."""
     above, slower = line.value / best.value - 1, line.time / best.time - 1
     if objective.name != "time":
         return f"{objective.name} {100 * above:+.1f} %: step {100 * slower:+.1f} %, {line.npus:,} NPUs"
     if slower <= 0:
         return "nothing: as fast" if slower > -SMALL else f"nothing: its step is {-100 * slower:.1f} % shorter"
     mine, theirs = line.breakdown.mean, best.breakdown.mean
-    more = sorted(((mine[part] - theirs[part], part) for part in PARTS), reverse=True)
-    said = [f"{WORDS[part]} +{100 * ns / best.time:.1f} %" for ns, part in more if ns > SMALL * best.time][:3]
-    return ", ".join(said) or "nothing that is larger by itself"
+    changes = sorted(((mine[part] - theirs[part], part) for part in PARTS), key=lambda each: -abs(each[0]))
+    said = [f"{WORDS[part].removesuffix(' communication')} {100 * ns / best.time:+.1f} %"
+            for ns, part in changes if abs(ns) > SMALL * best.time]
+    return f"{100 * slower:+.{1 if slower > SMALL else 2}f} %" + (f": {', '.join(said)}" if said else "")

@@ -57,7 +57,7 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     if found.today is not None:
         lost.append(("now", found.today.lost))
     if lost:
-        yield Table("slower than 1 by (parts of a step, mean over NPUs, in % of the step of 1)"
+        yield Table("slower than 1 by (the sum of parts, mean over NPUs, in % of the step of 1)"
                     if found.objective.name == "time" else "more than 1 by", "<<", lost)
     if found.today is not None:
         yield from (each for each in (single_changes(found.today, found), no_gain(found) if found.no_gain else None,
