@@ -56,6 +56,13 @@ def test_outside_the_rows_both_ends_go_further_out(change: tuple[str, str], mode
     assert within.words.startswith(f"extrapolated ({'; '.join(said)}): each end {100 * beyond:.0f} % further out")
 
 
+def test_selective_recomputation_counts_only_where_it_changes_a_block() -> None:
+    assert found(("zero: 1", "zero: 1, recompute: selective")) == found()
+    for some in ("recompute_modules: [norms]", "attention: unfused"):
+        within = found(("zero: 1", f"zero: 1, recompute: selective, {some}"))
+        assert within.extrapolated == ("recompute selective, rows have recompute none",)
+
+
 def test_a_device_without_rows_takes_those_of_the_others() -> None:
     within, row = found(("h100_sxm", "b300_sxm")), catalog.load("intervals")["nemo"]["anywhere"]
     assert within.homes == row["devices"]

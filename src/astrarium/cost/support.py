@@ -82,11 +82,14 @@ def format_of(work: Transformer) -> str:
 
 
 def support_of(design: Design) -> Support:
-    """The settings of one training design. A single replica has no stage of ZeRO."""
+    """The settings of one training design. A single replica has no stage of ZeRO, and selective recomputation that
+    changes nothing is none."""
+    from astrarium.workload.training import recompute_of
+
     work = cast("Transformer", design.workload)
     tokens = work.global_batch * (work.seq or getattr(work.model, "seq", None) or 0) / work.ranks
     shards = work.dp * work.cp * work.sp
-    return Support((kind_of(work.model),), (format_of(work),), (work.zero,) if shards > 1 else (), (work.recompute,),
+    return Support((kind_of(work.model),), (format_of(work),), (work.zero,) if shards > 1 else (), (recompute_of(work),),
                    tuple(axis for axis in SPLITS if getattr(work, axis) > 1),
                    (design.network.npus // design.network.flat[0].npus,), (tokens,))
 

@@ -27,7 +27,7 @@ from astrarium.workload.schedule import load_schedule
 from astrarium.workload.software import Software
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["OFFLOADED", "even_parts", "recipe_of", "sequence_of", "training"]
+__all__ = ["OFFLOADED", "even_parts", "recipe_of", "recompute_of", "sequence_of", "training"]
 
 
 def training(workload: Transformer, forms: Forms | None = None, placed: Placed | None = None) -> Generated:
@@ -43,6 +43,16 @@ def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed 
         return _recipe(workload, forms, placed)
     found: Recipe = forms.recipes.get((workload, placed), lambda: _recipe(workload, forms, placed))
     return found
+
+
+def recompute_of(workload: Transformer) -> str:
+    """The field `recompute`, or `none` where selective recomputation changes no block (attention as one kernel keeps
+    nothing that could be computed again)."""
+    if workload.recompute != "selective":
+        return workload.recompute
+    whole = replace(workload, recompute_every=1, recompute_first=None)
+    same = recipe_of(whole).kinds == recipe_of(config.replace(whole, "recompute", "none")).kinds
+    return "none" if same else workload.recompute
 
 
 def _recipe(workload: Transformer, forms: Forms | None, placed: Placed | None) -> Recipe:
