@@ -13,6 +13,7 @@ from tests.planner.spaces import DENSE
 
 import astrarium as ar
 from astrarium import catalog
+from astrarium.cost import figures
 from astrarium.planner.breakdown import PARTS, breakdown_of
 from astrarium.planner.machine import machine_of
 from astrarium.planner.timeline import units_of
@@ -264,6 +265,15 @@ def test_a_stack_is_what_the_job_leaves_open() -> None:
     mine = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, mask="full", **asked).best  # type: ignore[arg-type]
     assert isinstance(mine.design.workload, ar.Transformer)
     assert mine.design.workload.mask == "full"
+
+
+def test_long_sequences_say_that_mfu_counts_masked_scores(found: ar.Shortlist) -> None:
+    assert "HFU" not in str(found)
+    long = ar.plan(DENSE, "h100_sxm", 8, seq=65536, global_batch=8, top=1, fixed={"recompute": ["none"], "cp": [4]})
+    hfu = figures(long.best.design, ar.simulate(long.best.design))["hfu"]
+    assert hfu < 0.9 * long.best.mfu
+    assert (f"MFU counts all scores of attention; HFU leaves out those that are masked and skipped (of line 1: "
+            f"{100 * hfu:.1f} %)") in str(long)
 
 
 def test_command_line(run: Run, tmp_path: Path) -> None:

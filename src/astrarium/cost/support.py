@@ -89,8 +89,8 @@ def support_of(design: Design) -> Support:
     work = cast("Transformer", design.workload)
     tokens = work.global_batch * (work.seq or getattr(work.model, "seq", None) or 0) / work.ranks
     shards = work.dp * work.cp * work.sp
-    return Support((kind_of(work.model),), (format_of(work),), (work.zero,) if shards > 1 else (), (recompute_of(work),),
-                   tuple(axis for axis in SPLITS if getattr(work, axis) > 1),
+    return Support((kind_of(work.model),), (format_of(work),), (work.zero,) if shards > 1 else (),
+                   (recompute_of(work),), tuple(axis for axis in SPLITS if getattr(work, axis) > 1),
                    (design.network.npus // design.network.flat[0].npus,), (tokens,))
 
 

@@ -11,7 +11,9 @@ from astrarium.cost.interval import Interval
 from astrarium.report.tables.interval import span
 from astrarium.report.tables.table import Table
 
-__all__ = ["figure_table"]
+__all__ = ["SCORES", "figure_table"]
+
+SCORES = "MFU counts all scores of attention; HFU leaves out those that are masked and skipped"
 
 
 def figure_table(found: Mapping[str, float], training: Mapping[str, object],
@@ -28,7 +30,7 @@ def figure_table(found: Mapping[str, float], training: Mapping[str, object],
         title += (f"\nwith {' and '.join(cast('list[str]', training['kernels']))} kernels, {training['collectives']} "
                   "collectives, " + (f"stack {training['stack']}" if training["stack"] else "no stack named"))
         if found.get("hfu", math.inf) < found.get("mfu", 0.0):
-            title += "\nMFU counts all scores of attention; HFU leaves out those that are masked and skipped"
+            title += f"\n{SCORES}"
     rows = [(FIGURES[name].label or name, FIGURES[name].shown(value)) for name, value in found.items()]
     if within is not None and within.known:
         return Table(title, "<><", [(*row, span(within, name, value)) for row, (name, value) in

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import cast
 
 from astrarium.cost import FIGURES
 from astrarium.planner.breakdown import AXES
 from astrarium.planner.explore import Progress
 from astrarium.planner.rules import UNEVEN_PARTS
 from astrarium.planner.shortlist import Line, OfEp, Shortlist
+from astrarium.report.tables.figures import SCORES
 from astrarium.report.tables.interval import interval_remarks, span
 from astrarium.report.tables.table import Table
 from astrarium.report.tables.today import changes, no_gain, single_changes, verdict
 from astrarium.units import format_bytes, format_time
+from astrarium.workload.flops import executed_flops, model_flops
+from astrarium.workload.transformer import Transformer
 
 __all__ = ["HEAD", "candidates", "caution", "first_table", "intervals", "remarks", "row_of", "shortlist_tables"]
 
@@ -24,6 +28,7 @@ SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "
 OWNED = "owned_cost_per_tera_tokens"
 PRICES = (OWNED, "cost_per_tera_tokens")
 ALIKE = 1.005   # of two peaks of memory
+MASKED = 0.9    # HFU of MFU, below which the table says why
 SCALED = "scaled to the measured step, as the steps are (how well that predicts other layouts was not measured)"
 LIMITED = (">=: measured collectives that run at once do not slow each other; the step is how long they need a port at "
            "the data sheet's rate, which is longer than the run (--collectives simulated shares ports)")
@@ -217,6 +222,9 @@ def remarks(found: Shortlist) -> Iterator[str]:
                f"{found.objective.shown(bound)}; the first: {found.unknown[0][0]}")
     if any(line.limited for line in (*found.lines, *(() if found.today is None else (found.today,)))):
         yield LIMITED
+    work = cast("Transformer", found.best.design.workload)
+    if (share := executed_flops(work) / model_flops(work)) < MASKED:
+        yield f"{SCORES} (of line 1: {_percent(share * found.best.mfu / found.factor)})"
     kept, lifted = ([each for each in found.rules if bool(each.lifted) is which] for which in (False, True))
     if kept:
         yield "rules that leave out layouts (to lift one: --lift NAME, or --fix with a value that it forbids):"
