@@ -75,6 +75,14 @@ def test_a_search_that_finds_nothing_names_the_requirement_and_the_nearest_desig
     assert "missed         makespan <= 1 us: by 2 of 4 trials, trial " in said.out      # the others did not run
     assert "missed         network_cost <= 1600: by 2 of 4 trials, trial " in said.out
     assert "nearest to all requirements (trial " in said.out
+    kept = run("search", "s.yaml", "--agent", "grid", "--require", "makespan <= 1 us", "--best", "b.yaml", "--html",
+               "s.html", "--study", "s.study")
+    assert kept.code == 1
+    assert "missed         makespan <= 1 us: by 4 of 4 trials, trial " in kept.out
+    assert "--best: no trial met every requirement, so there is no best design" in kept.err
+    assert "Missed: makespan &lt;= 1 us: by 4 of 4 trials, trial " in (tmp_path / "s.html").read_text()
+    assert not (tmp_path / "b.yaml").exists()
+    assert "missed  makespan <= 1 us: by 4 of 4 trials, trial " in run("report", "s.study").out
     found = json.loads(run(*search, "--json", "--require", "makespan <= 1 us").out)
     near, all_of_them = found["nearest"], json.loads(run(*search, "--json").out)
     assert near["missed_by"] == {"makespan <= 1 us": all_of_them["best"]["objectives"]["makespan"] - 1000}

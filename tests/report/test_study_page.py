@@ -57,8 +57,17 @@ def test_a_base_that_the_space_lacks_is_not_called_the_base(tmp_path: Path) -> N
 
 
 def test_no_feasible_design(tmp_path: Path) -> None:
-    answer = study_answer(report(tmp_path, 8, "makespan", require="peak_memory <= 1 GB"))
+    found = report(tmp_path, 8, "makespan", require="peak_memory <= 1 GB")
+    answer = study_answer(found)
     assert answer.startswith("No trial met every requirement (8 trials, ")
+    assert found.nearest is not None
+    number = found.nearest.trial.number
+    assert f"Missed: peak_memory <= 1 GB: by 8 of 8 trials, trial {number} by " in answer
+    page = study_page(found)
+    assert f"Nearest to all requirements (trial {number})" in page
+    assert f"trial{number}.yaml" in page
+    assert "base.yaml" in page
+    assert "best.yaml" not in page
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

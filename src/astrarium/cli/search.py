@@ -96,14 +96,14 @@ def run(options: argparse.Namespace) -> int:
     study, path = _searched(file, options)
     for text in study.notes:
         note(text)
-    if options.best:
-        _write_best(study, options.best)
     _print(study, options, path)
     if written(options) and path is not None:
         from astrarium.cli.report import reported
         from astrarium.search.studyfile import load_study
 
         write_page(page, options, reported([load_study(path)]))
+    if options.best:
+        _write_best(study, options.best)
     return 0
 
 
@@ -116,9 +116,9 @@ def _again(options: argparse.Namespace) -> int:
     with Line(sys.stderr, told, everywhere=True):
         found = rerun(options.space, jobs=options.jobs, processes=options.processes, ray=options.ray,
                       progress=told.show)
+    _print(found.study, options)
     if options.best:
         _write_best(found.study, options.best)
-    _print(found.study, options)
     if found.stopped:
         note(f"{found.stopped:,} designs were stopped at a limit in the bundle: they did not run again")
     if found.differs is None:

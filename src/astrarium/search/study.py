@@ -164,7 +164,7 @@ class Study(Struct, frozen=True):
     @property
     def nothing(self) -> str:
         """The reason why there is no best trial."""
-        return "no trial met every requirement" if self.plan.goal.requirements else "every trial was refused"
+        return no_best(self.plan.goal)
 
     def values(self, trial: Trial | None = None) -> dict[str, Any]:
         """The knobs of a trial (None: the best one): name -> value."""
@@ -177,6 +177,11 @@ class Study(Struct, frozen=True):
         if chosen is None or chosen.verdict.values is None:
             return {}
         return {each.name: value for each, value in zip(self.plan.goal.objectives, chosen.verdict.values)}
+
+
+def no_best(goal: Goal) -> str:
+    """The reason why a study has no best trial."""
+    return "no trial met every requirement" if goal.requirements else "every trial was refused"
 
 
 def conduct(plan: Plan, trials: int, store: Store, workers: Judges,

@@ -11,7 +11,7 @@ from astrarium.report.pages.about import about_base, subject
 from astrarium.report.pages.figures import figures
 from astrarium.report.pages.html import Download, details, note, page, section, table
 from astrarium.report.pages.page import Page
-from astrarium.report.tables.study import UNDECIDED, shown
+from astrarium.report.tables.study import UNDECIDED, nearest_table, shown
 from astrarium.report.tables.study_answer import study_answer
 from astrarium.report.tables.study_data import StudyReport
 from astrarium.search import Trial
@@ -30,7 +30,7 @@ def study_page(report: StudyReport) -> str:
     space = report.space
     facts = {"space": f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"}
     best = space.design(report.best[0][1].point) if report.best else space.base
-    about = about_base(best, "best.yaml", **facts)
+    about = about_base(best, "best.yaml" if report.best else "base.yaml", **facts)
     title = f"{subject(best) or 'Search'}: {' against '.join(each.name for each in report.goal.objectives)}"
     return page(title, study_answer(report), (*_best(report), *figures("report", report), *_front(report),
                                               *_why(report), _summary(report)), about)
@@ -51,7 +51,11 @@ def _summary(report: StudyReport) -> str:
 def _best(report: StudyReport) -> Iterator[str]:
     names = [each.name for each in report.goal.objectives]
     if not report.best:
-        yield section("The best designs", "<p>No trial met every requirement.</p>")
+        if report.nearest is not None:
+            near = nearest_table(report.space, report.nearest)
+            rows = [*near.rows, ("design", _design(report, report.nearest.trial))]
+            yield section(f"Nearest to all requirements (trial {report.nearest.trial.number})",
+                          table((), rows, near.align, "Nearest"))
         return
     knobs = [axis.name for axis in report.space.axes if _varies(report, [trial for _, trial in report.best], axis.name)]
     rechecked = ["contention", "ratio"] if report.rechecks else []

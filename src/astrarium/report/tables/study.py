@@ -21,9 +21,10 @@ from astrarium.search.best import Ranked, differing, ranked, store_memory, store
 from astrarium.search.fidelity import Correlation
 from astrarium.search.sobol import Index, Sobol
 from astrarium.search.starts import base_name
+from astrarium.search.trial import Nearest
 from astrarium.units import Quantity, format_bytes, format_time
 
-__all__ = ["UNDECIDED", "best_table", "report_plain", "report_tables", "shown", "sobol_name", "study_best",
+__all__ = ["UNDECIDED", "best_table", "missed", "nearest_table", "report_plain", "report_tables", "shown", "sobol_name", "study_best",
            "study_plain", "study_tables"]
 
 SHOWN, LISTED = 10, 50      # designs in detail; trials of a front in a list
@@ -116,8 +117,7 @@ def study_tables(study: Study, title: str, best: Sequence[Ranked] | None = None)
         rows = [(name, str(_value(value))) for name, value in study.values().items()]
         yield Table(f"{_best(study.plan.goal)} (trial {study.best.number})", "<<", rows)
     elif study.nearest is not None:
-        rows = [(name, str(_value(value))) for name, value in study.values(study.nearest.trial).items()]
-        yield Table(f"nearest to all requirements (trial {study.nearest.trial.number})", "<<", rows)
+        yield nearest_table(study.plan.space, study.nearest)
     if len(study.plan.goal.objectives) > 1 and study.front:
         yield _front_table(study.plan.goal, study.front)
     if study.best is not None:
@@ -231,7 +231,7 @@ def _course(study: Study) -> list[tuple[str, str]]:
         rows.append(("proof", _proof(study)))
     if study.best is None:
         rows.append(("best", f"none: {study.nothing}"))
-        rows += [("missed", text) for text in _missed(study)]
+        rows += [("missed", text) for text in missed(study.plan.goal, study.nearest, study.trials)]
         rows += [("first problem", study.problem)] if study.problem else []
     base = space.base
     if base is not None:
@@ -240,16 +240,21 @@ def _course(study: Study) -> list[tuple[str, str]]:
     return rows
 
 
-def _missed(study: Study) -> Iterator[str]:
+def nearest_table(space: Space, near: Nearest) -> Table:
+    """The knobs of the trial that comes nearest to meeting all requirements."""
+    rows = [(name, str(_value(value))) for name, value in space.values(near.trial.point).items()]
+    return Table(f"nearest to all requirements (trial {near.trial.number})", "<<", rows)
+
+
+def missed(goal: Goal, near: Nearest | None, trials: int) -> Iterator[str]:
     """Of a study without a feasible trial: each requirement that trials miss, how many do, and by how much the trial
     does that comes nearest to meeting all."""
-    near = study.nearest
-    if near is None or study.best is not None:
+    if near is None:
         return
-    for text, missed, slack in zip(study.plan.goal.requirements, near.missed, near.trial.verdict.slacks):
+    for text, count, slack in zip(goal.requirements, near.missed, near.trial.verdict.slacks):
         name = next((word for word in re.findall(r"[a-z]\w*", text) if word in FIGURES or LATENCY.fullmatch(word)), "")
-        if missed:
-            yield (f"{text}: by {missed:,} of {study.trials:,} trials, trial {near.trial.number} "
+        if count:
+            yield (f"{text}: by {count:,} of {trials:,} trials, trial {near.trial.number} "
                    + (f"by {shown(name, -slack)}" if slack < 0 else "meets it"))
 
 
@@ -270,6 +275,10 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
         yield from best_table(report.ranked, space, report.goal)
         values = [(name, str(_value(value))) for name, value in space.values(report.best[0][1].point).items()]
         yield Table(f"the {_best(report.goal)}", "<<", values)
+    else:
+        yield Table(f"no best design: {report.nothing}", "<<", [("missed", text) for text in missed(
+            report.goal, report.nearest, sum(each.trials for each in report.summaries))])
+        yield from [] if report.nearest is None else [nearest_table(space, report.nearest)]
     if len(report.goal.objectives) > 1 and report.front:
         yield _front_table(report.goal, report.front, numbered=len(report.summaries) == 1)
     if report.model is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from astrarium.report.tables.alike import alike
-from astrarium.report.tables.study import shown
+from astrarium.report.tables.study import missed, shown
 from astrarium.report.tables.study_data import StudyReport
 from astrarium.search.analysis import most_important
 from astrarium.search.starts import base_name
@@ -19,12 +19,20 @@ def study_answer(report: StudyReport) -> str:
     distinct = f", {report.summaries[0].distinct:,} distinct designs" if len(report.summaries) == 1 else ""
     tried = f"{trials:,} trials{distinct} of {report.space.count:,} feasible"
     if not report.best:
-        return f"No trial met every requirement ({tried})."
+        return "".join(_nothing(report, trials, tried))
     found = "; ".join(_found(report))
     front = f" {len(report.front):,} designs are on the Pareto front." if len(report.goal.objectives) > 1 else ""
     undecided = list(_undecided(report))
     return (f"{found[:1].upper()}{found[1:]} ({tried}).{front}"
             + (f" Undecided: {'; '.join(undecided)}." if undecided else ""))
+
+
+def _nothing(report: StudyReport, trials: int, tried: str) -> Iterator[str]:
+    """Why there is no best design, what the trials miss, and which one misses least."""
+    yield f"{report.nothing[:1].upper()}{report.nothing[1:]} ({tried})."
+    yield from (f" Missed: {text}." for text in missed(report.goal, report.nearest, trials))
+    if report.nearest is not None and len(report.goal.requirements) > 1:
+        yield f" Trial {report.nearest.trial.number} comes nearest to meeting all."
 
 
 def _found(report: StudyReport) -> Iterator[str]:

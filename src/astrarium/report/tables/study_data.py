@@ -30,8 +30,9 @@ from astrarium.search.fidelity import Correlation, saved
 from astrarium.search.inputs import of_values
 from astrarium.search.sobol import Sobol, sampled, sobol_indices
 from astrarium.search.starts import starts_of
+from astrarium.search.study import no_best
 from astrarium.search.studyfile import StoredStudy, refuse_others
-from astrarium.search.trial import Front
+from astrarium.search.trial import Front, Near, Nearest
 
 __all__ = ["StudyReport", "Summary", "study_report"]
 
@@ -87,6 +88,25 @@ class StudyReport(Struct, frozen=True, dict=True):
     def intervals(self) -> StudyIntervals:
         """Intervals and ties of `best`."""
         return study_intervals(self.space, self.goal, [trial for _, trial in self.best])
+
+    @cached_property
+    def nearest(self) -> Nearest | None:
+        """The trial nearest to meeting all requirements; None if one meets them, or if none ran to its end."""
+        near = Near(len(self.goal.requirements))
+        for study in () if self.best else self.studies:
+            for trial in study.trials():
+                near.add(trial)
+        return near.found
+
+    @property
+    def nothing(self) -> str:
+        """Why there is no best trial; empty if there is one."""
+        if self.best:
+            return ""
+        problems = (trial.verdict.problem for study in self.studies for trial in study.trials())
+        first = next(filter(None, problems), "") if self.nearest is None else ""
+        why = no_best(self.goal)
+        return f"{why}; the first problem: {first}" if first else why
 
     @property
     def network_model(self) -> str:
