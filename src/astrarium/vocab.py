@@ -14,7 +14,9 @@ from msgspec import Struct
 
 from astrarium.arrays import I32
 
-__all__ = ["KERNELS", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Placed", "Schedule"]
+__all__ = ["KERNELS", "MOST_PLANNED", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Placed", "Schedule"]
+
+MOST_PLANNED = 1 << 20     # NPUs of a plan of training
 
 
 class CommOp(enum.IntEnum):

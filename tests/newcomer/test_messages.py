@@ -30,9 +30,12 @@ def test_a_flag_of_astra_sim_that_is_ignored_hides_no_missing_one(run: Run) -> N
 @pytest.mark.parametrize(("more", "message"), [
     ("--gpus 8 --fix tp=3", "with tp 3 is allowed: none meets 'tp * cp * pp * dp == 8'; expected tp 1 or 2 or 4 or 8, "
      "or other sizes"),
-    ("--gpus 24 --fix tp=3", 'none meets "heads % tp == 0"'),
-    ("--gpus 16 --fix dp=16", 'of 16 NPUs and 8 samples with dp 16 is allowed: none meets "global_batch % dp == 0"; '
+    ("--gpus 24 --fix tp=3", 'none meets "tp divides heads"'),
+    ("--gpus 16 --fix dp=16", 'of 16 NPUs and 8 samples with dp 16 is allowed: none meets "dp divides global_batch"; '
      "expected dp 1 or 2 or 4 or 8, or other sizes"),
+    ("--gpus 7", 'none meets \'tp * cp * pp * dp == 7\' and "tp divides heads" and "cp (times tp with tp_sequence) '
+     'divides seq" and "dp divides global_batch" together; expected 4 or 8 NPUs, or other sizes'),
+    ("--gpus 100000000", "gpus: 100,000,000; expected 1 to 1,048,576"),
     ("--gpus 8 --fix tp", "--fix tp: has no values; expected PART=V[,V...], such as tp=4,8"),
     ("--gpus 8 --set network.dims[0].npus=4", "--set network.dims[0].npus: is not a field of the workload")])
 def test_a_layout_that_does_not_exist(run: Run, more: str, message: str) -> None:

@@ -93,7 +93,7 @@ def test_a_plan_within_a_budget() -> None:
 @pytest.mark.parametrize(("arguments", "said"), [
     ({"objective": "price"}, r"objective: 'price' is not known; expected one of time, cost, energy, carbon"),
     ({"budget": "6"}, r"budget: '6' is a number without a unit"), ({"budget": "$0"}, r"budget: '\$0' buys nothing"),
-    ({"budget": "$1e15"}, r"budget: pays for more than 1,048,576 hosts; expected less, or --gpus"),
+    ({"budget": "$1e15"}, r"budget: pays for more than 1,048,576 NPUs; expected less, or --gpus"),
     ({"power": "$5"}, r"power: .*is not a power"), ({}, r"gpus: is missing; expected --gpus N .*--budget"),
     ({"budget": "$6M", "cost": "deepseek_v3"}, r"cost.host: is missing"),
     ({"gpus": 8, "cost": {"rental": "gcp_tpu_v4_2025_03"}}, r"cost.rental: gcp_tpu_v4_2025_03 is a price of tpu_v4"),

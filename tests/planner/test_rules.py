@@ -84,10 +84,15 @@ def test_a_refusal_names_the_rules_whose_lift_helps(npus: int, fixed: dict[str, 
     assert not layouts(job, npus, 8, fixed).possible
     named = str(refused.value).partition("; expected ")[2]
     assert named.endswith(f"other sizes{lift}")
+    counts = re.search(r"([\d,]+(?: or [\d,]+)?) NPUs, or ", named)
+    for count in re.findall(r"[\d,]+", counts[1]) if counts else ():
+        assert layouts(job, int(count.replace(",", "")), 8, fixed).possible
+    named = named.replace(counts[0], "") if counts else named
     for part, values in re.findall(r"(\w+) (\d+(?: or \d+)*)", named):      # each of them alone leaves a layout
         for value in values.split(" or "):
             assert layouts(job, npus, 8, {**fixed, part: [int(value)]}).possible
     assert bool(fixed) == bool(re.search(r"\d", named))
+    assert bool(counts) == (npus == 7)
 
 
 def test_virtual_stages_that_divide_nothing_lift_their_rule() -> None:

@@ -128,7 +128,7 @@ def test_a_divided_message_takes_less_time_on_a_slow_network() -> None:
 
 
 def test_experts_are_divided() -> None:
-    with pytest.raises(ConfigError, match=r"ep: 3 does not divide 8 experts; expected 2 or 4"):
+    with pytest.raises(ConfigError, match=r"ep: 3 does not divide 8 experts; expected a divisor, such as 2 or 4"):
         ar.Transformer("mixtral-8x7b", global_batch=12, dp=6, ep=3)
 
 

@@ -13,10 +13,9 @@ from astrarium.planner.layout import layouts
 from astrarium.planner.machine import Machine
 from astrarium.planner.objective import priced
 from astrarium.planner.terms import Terms
+from astrarium.vocab import MOST_PLANNED
 
 __all__ = ["check_budget", "counts_within"]
-
-MOST = 1 << 20      # hosts; more than all that exist
 
 
 def over(machine: Machine, job: Job, terms: Terms) -> str:
@@ -49,10 +48,10 @@ def counts_within(make: Callable[[int], Machine], host: int, job: Job, terms: Te
     if problem := over(make(host), job, terms):
         raise InputError("budget" if terms.budget is not None else "power", problem, expected="more: one host")
     low, high = 1, 2
-    while high <= MOST and not over(make(high * host), job, terms):
+    while high * host <= MOST_PLANNED and not over(make(high * host), job, terms):
         low, high = high, 2 * high
-    if high > MOST:
-        raise InputError("budget" if terms.budget is not None else "power", f"pays for more than {MOST:,} hosts",
+    if high * host > MOST_PLANNED:
+        raise InputError("budget" if terms.budget is not None else "power", f"pays for more than {MOST_PLANNED:,} NPUs",
                          expected="less, or --gpus")
     while high - low > 1:
         middle = (low + high) // 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -20,6 +21,8 @@ __all__ = ["Allowed", "Layout", "layouts"]
 Recompute = Literal["none", "selective", "operators", "full"]
 USUAL = ("1f1b", "interleaved")
 MOST = 8        # values of a part that a refusal names
+NEAR = 4        # counts of NPUs on either side that it tries
+DIVIDES = re.compile(r"""['"](\w+) % \(?(.+?)\)? == 0['"]""")
 
 
 class Layout(Struct, frozen=True, order=True):
@@ -93,13 +96,15 @@ RULES = (
 
 class Allowed(Struct, frozen=True):
     """Layouts of `npus` NPUs that the rules of the workload and of the planner allow. `choices`: part of a layout ->
-    its values; `rulings`: the planner's rules that leave out some layouts, and what lifted them."""
+    its values; `rulings`: the planner's rules that leave out some layouts, and what lifted them; `host`: NPUs of a
+    host."""
 
     job: Job
     npus: int
     choices: Mapping[str, Sequence[Any]]
     fixed: Mapping[str, Sequence[Any]]
     rulings: tuple[Ruling, ...]
+    host: int = 1
 
     def __iter__(self) -> Iterator[Layout]:
         """Every layout. Raises ContradictionError where there is none."""
@@ -131,7 +136,8 @@ class Allowed(Struct, frozen=True):
     def _refusal(self, rules: Sequence[Rule], why: str) -> ContradictionError:
         """Why there is no layout, and which values of each fixed part, with the others as they are, leave one."""
         asked = ", ".join(_listed(name, values) for name, values in self.fixed.items())
-        unmet = why.replace("workload.uneven != 'refuse' or ", "").replace("workload.", "").replace("model.", "")
+        unmet = _worded(why.replace("workload.uneven != 'refuse' or ", "").replace("workload.", "").replace(
+            "model.", ""))
         usual = _choices(self.job, self.npus)
         better = [_listed(name, values) for name in self.fixed if (values := [
             each for each in usual[name] if msgspec.structs.replace(
@@ -139,7 +145,17 @@ class Allowed(Struct, frozen=True):
         return ContradictionError(
             "gpus", f"no layout of {self.npus:,} NPUs and {self.job.global_batch:,} samples "
             f"{f'with {asked} ' if asked else ''}is allowed: {unmet.replace('no design meets', 'none meets')}",
-            expected=", or ".join([*better, "other sizes"]) + self._or_lift(rules))
+            expected=", or ".join([*better, *self._counts(rules), "other sizes"]) + self._or_lift(rules))
+
+    def _counts(self, rules: Sequence[Rule]) -> list[str]:
+        """The nearest counts of NPUs, in whole hosts, that leave a layout, where no part is fixed."""
+        if self.fixed:
+            return []
+        step = self.host if self.npus > self.host else 1
+        sides = (range(self.npus - step, 0, -step), range(self.npus + step, 2 * self.npus + step, step))
+        found = [next((count for count in side[:NEAR] if msgspec.structs.replace(
+            self, npus=count, choices=_choices(self.job, count))._some(rules)), 0) for side in sides]
+        return [f"{' or '.join(f'{each:,}' for each in found if each)} NPUs"] if any(found) else []
 
     def _or_lift(self, rules: Sequence[Rule]) -> str:
         """What a refusal says of rules: which of them to lift, if that leaves a layout; else nothing."""
@@ -163,6 +179,12 @@ class Allowed(Struct, frozen=True):
         every = f"workload.tp * workload.cp * workload.pp * workload.dp == {self.npus}"
         where = (every, whole, *RULES, *(rule.where for rule in rules if len(rule.parts) > 1))
         return Space(self.job.unplaced, {f"workload.{name}": list(values) for name, values in chosen.items()}, where)
+
+
+def _worded(unmet: str) -> str:
+    """Unmet conditions with divisors in words."""
+    plain = unmet.replace("sp * cp * if(tp_sequence, tp, 1)", "cp (times tp with tp_sequence)")
+    return DIVIDES.sub(r'"\2 divides \1"', plain)
 
 
 def _points(space: Space) -> Iterator[Layout]:
@@ -190,4 +212,4 @@ def layouts(job: Job, npus: int, host: int, fixed: Mapping[str, Sequence[Any]] |
             raise InputError("schedule", f"{name}: the planner has no lower bounds of copies of the model",
                              expected="a schedule of one copy, whose parts go round the stages in turn")
     choices |= fixed
-    return Allowed(job, npus, choices, fixed, rulings(job, host, choices, fixed, lift))
+    return Allowed(job, npus, choices, fixed, rulings(job, host, choices, fixed, lift), host)

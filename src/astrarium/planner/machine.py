@@ -29,6 +29,7 @@ from astrarium.registry import Kind
 from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
 from astrarium.workload.transformer import Transformer
+from astrarium.vocab import MOST_PLANNED
 
 __all__ = ["Machine", "device_names", "host_size", "machine_of", "stack_settings"]
 
@@ -99,8 +100,8 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
     `usual_collectives`. `stack`: a software stack of the catalog. `cost`: where it is bought; `powers`: what an NPU
     draws (fields of `compute`); `assumed`: sentences about both; `reserve`: memory that stays free. Raises
     InputError."""
-    if npus < 1:
-        raise InputError("gpus", f"{npus}", expected="at least 1")
+    if not 1 <= npus <= MOST_PLANNED:
+        raise InputError("gpus", f"{npus:,}", expected=f"1 to {MOST_PLANNED:,}")
     row = catalog.device(device)
     said: list[str] = []
     if isinstance(network, Network):

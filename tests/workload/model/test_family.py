@@ -173,11 +173,11 @@ def test_its_cache_is_sent_and_counted() -> None:
 
 
 def test_layouts_that_it_cannot_have() -> None:
-    with pytest.raises(InputError, match="tp: 3 does not divide 4 heads; expected 2 or 4"):
+    with pytest.raises(InputError, match="tp: 3 does not divide 4 heads; expected a divisor, such as 2 or 4"):
         ar.Transformer(TOY, global_batch=8, tp=3)
     with pytest.raises(InputError, match="ep: 2, but the model has no experts"):
         ar.Transformer(TOY, global_batch=8, dp=2, ep=2)
-    with pytest.raises(InputError, match="tp: 3 does not divide 4 heads; expected 2 or 4"):
+    with pytest.raises(InputError, match="tp: 3 does not divide 4 heads; expected a divisor, such as 2 or 4"):
         Inference(TOY, batch=4, prompt=40, generated=4, tp=3)
     assert job_of(TOY, global_batch=8).layers == 4
 

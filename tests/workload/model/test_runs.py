@@ -80,7 +80,7 @@ def test_a_state_does_not_grow() -> None:
 
 @pytest.mark.parametrize(("change", "message"), [
     ({"compression": {"keep": 0.5}}, r"compression: has no effect for a model without a cache"),
-    ({"tp": 3}, r"tp: 3 does not divide 8 heads; expected 2 or 4"),
+    ({"tp": 3}, r"tp: 3 does not divide 8 heads; expected a divisor, such as 2 or 4"),
     ({"pp": 3}, r"pp: 3 stages of 2 layers"),
     ({"sp": 2}, r"sp: 2, but a state is not spread over ranks"),
     ({"ep": 2, "dp": 2}, r"ep: 2, but the model has no experts"),

@@ -18,12 +18,14 @@ from astrarium.service.context import Context
 from astrarium.service.numbers import of_figures, size, time_ns
 from astrarium.service.operations.fields import command, sets
 from astrarium.units import format_time
+from astrarium.vocab import MOST_PLANNED
 
 __all__ = ["Plan", "command_of", "is_engine", "plan"]
 
 CPU = 10.0      # seconds of one simulation, as the command line has it
 Fixed = dict[str, list[Any]]
 Positive = Annotated[int, Meta(ge=1, le=1 << 24)]
+Count = Annotated[int, Meta(ge=1, le=MOST_PLANNED)]
 Rate = Annotated[float, Meta(gt=0)]
 
 
@@ -41,7 +43,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     today: Annotated[str, Meta(description="In place of `model`: launch arguments of a job, or of an engine that "
                                            "serves, which runs today, a file of the folder. The answer has its layout "
                                            "too.", examples=["train.sh"])] = ""
-    gpus: Annotated[Positive | None, Meta(
+    gpus: Annotated[Count | None, Meta(
         description="Number of devices. Left out: all that `budget` and `power` allow, or for serving as few as serve "
                     "`rate`.", examples=[1024])] = None
     purpose: Annotated[Literal["training", "serving"], Meta(description="What to plan.")] = "training"

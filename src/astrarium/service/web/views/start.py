@@ -10,6 +10,7 @@ from astrarium.service.folder import Held
 from astrarium.service.web.jobs import Job
 from astrarium.service.web.views.files import files_table
 from astrarium.service.web.views.jobs import jobs_table
+from astrarium.vocab import MOST_PLANNED
 
 __all__ = ["start"]
 
@@ -35,7 +36,7 @@ def _plan(choices: Mapping[str, Any]) -> str:
 <small>a name, or a config.json of the folder</small></label>
 <datalist id="models">{models}</datalist>
 <label>Device<select name="device">{devices}</select></label>
-<label>How many<input name="gpus" type="number" min="1" max="1048576" value="64" required></label>
+<label>How many<input name="gpus" type="number" min="1" max="{MOST_PLANNED}" value="64" required></label>
 </div>
 {FOR}
 <button class="first">Plan</button> <span class="said" role="status"></span>
