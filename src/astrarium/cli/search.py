@@ -83,11 +83,12 @@ def run(options: argparse.Namespace) -> int:
          "no --ray: the cluster says how many")
     place("--best", options.best)
     page = page_for("report", options)
-    for flag in ("html", "plot"):
-        idle(f"--{flag}", getattr(options, flag) and options.no_study, "no --no-study: it is made of the study")
     if options.space.endswith(".zip"):
         return _again(options)
     file = read_as("space", lambda path: load_search(path, assignments(options.set)), options.space)
+    for flag in ("html", "plot"):
+        if getattr(options, flag) and options.no_study:
+            raise InputError(f"--{flag}", "needs a study: leave out --no-study")
     say_imports(file.space.base)
     if options.count:
         _nothing_but(options, ("best", "processes", "ray", "html", "plot"), "no --count: nothing is evaluated")

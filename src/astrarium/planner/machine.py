@@ -28,8 +28,8 @@ from astrarium.planner.reserve import NO_RESERVE, Reserve
 from astrarium.registry import Kind
 from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
-from astrarium.workload.transformer import Transformer
 from astrarium.vocab import MOST_PLANNED
+from astrarium.workload.transformer import Transformer
 
 __all__ = ["Machine", "device_names", "host_size", "machine_of", "stack_settings"]
 

@@ -19,7 +19,7 @@ from astrarium.search.agents.sampling import Random
 from astrarium.search.axes import Point
 from astrarium.search.fidelity import TRIALS, Correlation, cheaper, notes_of, pairs_of, probe, promoted, save_found
 from astrarium.search.flight import Flight
-from astrarium.search.goal import Case, goal_of
+from astrarium.search.goal import Case, Goal, goal_of
 from astrarium.search.inputs import inputs_of
 from astrarium.search.limits import Limits, limits_of
 from astrarium.search.space import Space

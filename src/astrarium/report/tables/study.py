@@ -24,8 +24,8 @@ from astrarium.search.starts import base_name
 from astrarium.search.trial import Nearest
 from astrarium.units import Quantity, format_bytes, format_time
 
-__all__ = ["UNDECIDED", "best_table", "missed", "nearest_table", "report_plain", "report_tables", "shown", "sobol_name", "study_best",
-           "study_plain", "study_tables"]
+__all__ = ["UNDECIDED", "best_table", "missed", "nearest_table", "report_plain", "report_tables", "shown", "sobol_name",
+           "study_best", "study_plain", "study_tables"]
 
 SHOWN, LISTED = 10, 50      # designs in detail; trials of a front in a list
 UNDECIDED = "Which knob matters most is undecided: the intervals overlap."

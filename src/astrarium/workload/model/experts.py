@@ -73,7 +73,8 @@ def expert_rules(experts: int, split: Split) -> Iterator[Problem]:
     if total % split.ep:
         divisor = closest_divisors(total, split.ep)
         what = f"experts and {split.redundant} redundant ones" if split.redundant else "experts"
-        yield Problem("ep", f"{split.ep} does not divide {experts} {what}", f"a divisor, such as {divisor}, or redundant_experts: {more}")
+        yield Problem("ep", f"{split.ep} does not divide {experts} {what}",
+                      f"a divisor, such as {divisor}, or redundant_experts: {more}")
 
 
 def rows_per_expert(moe: Experts, tokens: float, ep: int, *, padded: bool = True) -> float:
