@@ -91,6 +91,7 @@ def test_flags_stand_above_the_file(space: Path, run: Run) -> None:
     (["--agent", "genetics"], "did you mean 'genetic'"), (["--option", "batches=3"], "did you mean 'batch'"),
     (["--minimize", "makspan"], "did you mean 'makespan'"), (["--require", "1 > 2"], "not a condition"),
     (["--study", "x", "--no-study"], "has no effect"), (["--processes"], "has no effect"),
+    (["--html", "s.html", "--no-study"], "--html: needs a study: leave out --no-study"),
     (["--best", "no/where.yaml"], "there is no folder"), (["--option", "batch"], "not an assignment"),
     (["--minimize", "makespan / (collective.chunks - 2)"], "divides by zero")])
 def test_one_clear_message_before_the_first_trial(space: Path, run: Run, arguments: list[str], says: str) -> None:
@@ -104,6 +105,15 @@ def test_messages_name_the_line(space: Path, run: Run) -> None:
     for old, new, says in [("collective.chunks", "collective.chunk", "space.yaml:7: collective.chunk:"),
                            ("network.npus == 4", "network.npus == 5", "space.yaml:8: constraints[0]: no design meets"),
                            ("trials: 40", "trials: 0", "space.yaml:12: trials:"),
+                           ("minimize: makespan", "minimize: makespam", "space.yaml:9: makespam: is no figure; "
+                            "expected a figure (astrarium list figure) or a path of the design; did you mean "
+                            "'makespan'?"),
+                           ("network_bandwidth <= 400", "peak_mem <= 400", "space.yaml:10: peak_mem: is no figure"),
+                           ("constraints:", "derived:\n  collective.active_chunks: collective.chunkz\nconstraints:",
+                            "space.yaml:9: collective.chunkz: "),
+                           ("minimize: makespan", "minimize: [makespan, network.dims[0].latency]", "space.yaml:9: is "
+                            "not YAML: did not find expected ',' or ']'; expected quotes around a path with [ ] in a "
+                            "list: 'network.dims[0].latency'"),
                            ("agent: {agent: genetic", "agent: {agnt: genetic", "agent.agent: is missing"),
                            ("require:", "requires:", "did you mean 'require'")]:
         space.write_text(SPACE.replace(old, new))
@@ -199,6 +209,14 @@ def test_what_a_line_of_progress_says() -> None:
         "0 of 5,000 trials, best makespan none yet, 0 designs/s, 0 refused, time left unknown")
     assert verb._progress(Progress(10, 5000, 1.5, 20.0, 10), "runtime_x_cost", 0.0) == (
         "10 of 5,000 trials, best runtime_x_cost 1.5, 2 s a design, 0 refused, 2:46:20 left")
+
+
+def test_trials_are_no_more_than_the_designs_of_an_agent_that_repeats_none(space: Path) -> None:
+    for agent, planned in ("grid", 72), ("random", 100):
+        told: list[Progress] = []
+        ar.search(load_search(space).space, "makespan", agent=agent, trials=100, progress=told.append)
+        assert {each.planned for each in told} == {planned}
+        assert told[-1].trials == planned
 
 
 def test_progress_within_a_batch(space: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Search, print, write."""
     from astrarium.cli.paths import read_as
-    from astrarium.search.searchfile import load_search
+    from astrarium.search.searchfile import load_search, of_goal
 
     idle("--study", options.study and options.no_study, "no --no-study")
     idle("--processes", options.processes and options.jobs == 1, "-j 2 or more as well")
@@ -94,7 +94,10 @@ def run(options: argparse.Namespace) -> int:
         _nothing_but(options, ("best", "processes", "ray", "html", "plot"), "no --count: nothing is evaluated")
         idle("-j", options.jobs > 1, "no --count: nothing is evaluated")
         return _count(file, options)
-    study, path = _searched(file, options)
+    try:
+        study, path = _searched(file, options)
+    except InputError as error:
+        raise of_goal(error, options.space) from None
     for text in study.notes:
         note(text)
     _print(study, options, path)

@@ -28,6 +28,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = yaml.SafeDumper
 _INT = re.compile(r"[-+]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_PATH_IN_LIST = re.compile(r"[\[,]\s*([\w.]*[A-Za-z]\w*\[(?:\d+|\*)\][\w.\[\]]*)\s*[,\]]")
 _WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
@@ -78,7 +79,10 @@ def parse_yaml(text: str, name: str = "") -> Document:
         document.data = _Builder(document, name).build(events)
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
-        raise _fault(name, mark, f"is not YAML: {error.problem or error.context}") from None
+        line = "" if mark is None else "".join(text.split("\n")[mark.line:mark.line + 1])
+        path = _PATH_IN_LIST.search(line)
+        expected = f"quotes around a path with [ ] in a list: '{path[1]}'" if path else None
+        raise _fault(name, mark, f"is not YAML: {error.problem or error.context}", expected) from None
     except yaml.YAMLError as error:
         raise InputError(name, f"is not YAML: {' '.join(str(error).split())[:200]}") from None
     return document

@@ -65,9 +65,11 @@ class Judge:
         except InputError as error:
             known = [*self.subject.figures, *self.subject.named]
             guess = error.did_you_mean or nearest(error.path, known)
-            raise InputError(error.path or where, error.message, did_you_mean=guess,
-                             expected=error.expected if guess else "a path of the design, or one of " + ", ".join(known)
-                             ) from None
+            message, expected = error.message, error.expected
+            if error.path.isidentifier() and message.startswith("unknown key"):
+                message, expected = "is no figure", "a figure (astrarium list figure) or a path of the design"
+            raise InputError(error.path or where, message, did_you_mean=guess, expected=expected if guess else
+                             "a path of the design, or one of " + ", ".join(known)) from None
 
     def _number(self, text: str, where: str) -> Node:
         node = self._node(text, where)

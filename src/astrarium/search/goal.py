@@ -72,6 +72,11 @@ class Goal(Struct, frozen=True):
                 raise InputError(f"cases.{case.name}.weight", f"{case.weight!r} is impossible",
                                  expected="a number above 0")
 
+    @property
+    def nothing(self) -> str:
+        """The reason why a study has no best trial."""
+        return "no trial met every requirement" if self.requirements else "every trial was refused"
+
 
 def goal_of(minimize: Any = (), maximize: Any = (), require: str | Sequence[str] = (),
             cases: Sequence[Case] = ()) -> Goal:

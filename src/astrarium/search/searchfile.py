@@ -25,7 +25,7 @@ from astrarium.search.space import Space, space_plain
 from astrarium.search.subject import kind_of, load_base
 
 __all__ = ["SEARCH_KEYS", "SPACE_KEYS", "SearchFile", "dump_space", "load_search", "load_space", "located", "mapping",
-           "space_from", "texts"]
+           "of_goal", "space_from", "texts"]
 
 SPACE_KEYS = ("base", "choices", "variables", "derived", "constraints")
 SEARCH_KEYS = ("minimize", "maximize", "require", "cases", "agent", "trials", "seed", "limit", "cap", "fidelity")
@@ -56,12 +56,36 @@ def located(error: InputError, document: Document, name: str) -> InputError:
     lines = [document.line(f"{section}{error.path}") for section in ("choices.", "variables.", "derived.", "base.", "")]
     exact = [document.lines.get(f"{section}{path}") for path in (error.path, re.sub(r"\[\d+\]", "[*]", error.path))
              for section in ("choices.", "variables.", "derived.", "")]
-    line = next((each for each in (*exact, lines[-1]) if each), None)
+    line = next((each for each in (*exact, _use(document, error.path, (*SPACE_KEYS, *SEARCH_KEYS)), lines[-1])
+                 if each), None)
     if error.path.startswith(name):      # the base design's own file: already said
         return error
     where = f"{name}:{line}" if line else name
     return InputError(f"{where}: {error.path}" if error.path else where, error.message, expected=error.expected,
                       did_you_mean=error.did_you_mean)
+
+
+def of_goal(error: InputError, path: str | os.PathLike[str]) -> InputError:
+    """The error with the line of the search file whose objective or requirement it is about; else as it is."""
+    name = os.fspath(path)
+    document = parse_yaml(read_text(name), name)
+    line = document.lines.get(error.path) or _use(document, error.path, ("minimize", "maximize", "require"))
+    return located(error, document, name) if line else error
+
+
+def _use(document: Document, name: str, keys: Sequence[str]) -> int | None:
+    """The line of the first expression under these keys in which a name occurs; None if there is none."""
+    data = document.data if isinstance(document.data, Mapping) else {}
+    word = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w.\[])")
+    for key in keys if name else ():
+        given = data.get(key)
+        entries = [(f"{key}.{each}", text) for each, text in given.items()] if isinstance(given, Mapping) else \
+            [(f"{key}[{place}]", text) for place, text in enumerate(given)] if isinstance(given, Sequence) and \
+            not isinstance(given, str) else [(key, given)]
+        for path, text in entries:
+            if isinstance(text, str) and word.search(text):
+                return document.line(path)
+    return None
 
 
 def mapping(path: str, value: object) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from astrarium.search.agents.sampling import Random
 from astrarium.search.axes import Point
 from astrarium.search.fidelity import TRIALS, Correlation, cheaper, notes_of, pairs_of, probe, promoted, save_found
 from astrarium.search.flight import Flight
-from astrarium.search.goal import Case, Goal, goal_of
+from astrarium.search.goal import Case, goal_of
 from astrarium.search.inputs import inputs_of
 from astrarium.search.limits import Limits, limits_of
 from astrarium.search.space import Space
@@ -164,7 +164,7 @@ class Study(Struct, frozen=True):
     @property
     def nothing(self) -> str:
         """The reason why there is no best trial."""
-        return no_best(self.plan.goal)
+        return self.plan.goal.nothing
 
     def values(self, trial: Trial | None = None) -> dict[str, Any]:
         """The knobs of a trial (None: the best one): name -> value."""
@@ -177,11 +177,6 @@ class Study(Struct, frozen=True):
         if chosen is None or chosen.verdict.values is None:
             return {}
         return {each.name: value for each, value in zip(self.plan.goal.objectives, chosen.verdict.values)}
-
-
-def no_best(goal: Goal) -> str:
-    """The reason why a study has no best trial."""
-    return "no trial met every requirement" if goal.requirements else "every trial was refused"
 
 
 def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
@@ -401,5 +396,5 @@ class _Loop:
         if self.progress is not None:
             best = self.front.best
             value = None if best is None or best.verdict.values is None else best.verdict.values[0]
-            self.told = time.perf_counter()
-            self.progress(Progress(self.done, self.trials, value, self.told - self.start, self.fresh, self.refused))
+            most, self.told = self.plan.agent.most(self.plan.space, self.trials), time.perf_counter()
+            self.progress(Progress(self.done, most, value, self.told - self.start, self.fresh, self.refused))

@@ -30,7 +30,6 @@ from astrarium.search.fidelity import Correlation, saved
 from astrarium.search.inputs import of_values
 from astrarium.search.sobol import Sobol, sampled, sobol_indices
 from astrarium.search.starts import starts_of
-from astrarium.search.study import no_best
 from astrarium.search.studyfile import StoredStudy, refuse_others
 from astrarium.search.trial import Front, Near, Nearest
 
@@ -105,7 +104,7 @@ class StudyReport(Struct, frozen=True, dict=True):
             return ""
         problems = (trial.verdict.problem for study in self.studies for trial in study.trials())
         first = next(filter(None, problems), "") if self.nearest is None else ""
-        why = no_best(self.goal)
+        why = self.goal.nothing
         return f"{why}; the first problem: {first}" if first else why
 
     @property

@@ -94,11 +94,17 @@ class Options(Config, frozen=True, kw_only=True):
 
     `outside`: another program answers. Its answers need not be the same twice, so a study stores them before they run,
     and replays them instead of asking again. Only the command line and Python may name such an agent, no file.
+    `repeats`: it may propose a design again; one that does not ends with the space.
     """
 
     variants: ClassVar[Variants | None] = Kind("agent")
     tag_key: ClassVar[str] = "agent"
     outside: ClassVar[bool] = False
+    repeats: ClassVar[bool] = True
+
+    def most(self, space: Space, trials: int) -> int:
+        """How many of some trials there will be at most."""
+        return trials if self.repeats or space.continua else min(trials, space.count)
 
 
 class AgentOptions(Protocol):

@@ -33,6 +33,7 @@ class Bayesian(Options, frozen=True, kw_only=True):
     more than 300 trials is of the best 150 and the last 150."""
 
     tag: ClassVar[str] = "bayesian"
+    repeats: ClassVar[bool] = False
     batch: Batch = 4
     in_flight: InFlight = 0
     startup: Annotated[int, Knob("Random designs before the model is used.", ge=2)] = 16

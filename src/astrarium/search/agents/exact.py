@@ -51,6 +51,7 @@ class Exact(Options, frozen=True, kw_only=True):
     """Branch and bound. `gap`: stop when the best value is proved to be within this share of the optimum."""
 
     tag: ClassVar[str] = "exact"
+    repeats: ClassVar[bool] = False
     batch: Batch = 64
     warm: Annotated[int, Knob("Trials of the genetic search that comes first.", ge=0)] = 0
     gap: Annotated[float, Knob("Proved distance to the optimum at which to stop, as a share.", ge=0)] = 0.0

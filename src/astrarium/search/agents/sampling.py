@@ -44,6 +44,7 @@ class Grid(Options, frozen=True, kw_only=True):
     """Exhaustive: the points in bit-reversed order of their number (van der Corput), so it may stop at any time."""
 
     tag: ClassVar[str] = "grid"
+    repeats: ClassVar[bool] = False
     batch: Batch = 32
     in_flight: InFlight = 0
 
