@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from tests.commands import Run, Said
@@ -18,6 +19,7 @@ from tests.search.test_study import rows
 from astrarium.errors import InputError
 from astrarium.search import search
 from astrarium.search.agents import agent_options
+from astrarium.search.best import stored_memory
 from astrarium.search.goal import goal_of
 from astrarium.search.store import Store
 from astrarium.search.study import Progress, Study, conduct
@@ -98,6 +100,34 @@ def test_a_study_in_flight_has_one_writer(tmp_path: Path) -> None:
     with Store(str(path)), pytest.raises(InputError, match="another process works on this study"):
         study(path, flight=4)
     assert rows(path) == stored
+
+
+def test_a_study_that_has_ended_is_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    study(path, 24)
+    assert len(list(load_study(path).trials())) == 24
+    assert stored_memory(str(path)) == {}
+    assert [each.name for each in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_lock_whose_file_was_removed_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its opening and its lock, the owner before may remove the file; another process then locks a new one."""
+    lock, real, seen = tmp_path / "s.lock", fcntl.flock, []
+
+    def flock(stream: IO[bytes], how: int) -> None:
+        seen.append(stream)
+        if len(seen) == 1:
+            lock.unlink()
+        real(stream, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with Store(str(tmp_path / "s")):
+        assert lock.exists()
+        assert len(seen) == 2
+        with pytest.raises(InputError, match="another process works on this study"), Store(str(tmp_path / "s")):
+            pass
+        assert lock.exists()
+    assert not lock.exists()
 
 
 @contextlib.contextmanager

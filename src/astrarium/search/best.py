@@ -15,6 +15,7 @@ from astrarium.search.evaluate import Evaluator, Judge
 from astrarium.search.goal import Goal, Objective
 from astrarium.search.limits import Limits
 from astrarium.search.space import Space
+from astrarium.search.store import uri_of
 from astrarium.search.subject import subject_of
 from astrarium.search.trial import Trial
 
@@ -100,23 +101,23 @@ def differing(space: Space, trials: Sequence[Trial]) -> list[tuple[str, list[obj
 
 
 @contextlib.contextmanager
-def _open(path: str, mode: str) -> Iterator[sqlite3.Connection]:
+def _open(name: str) -> Iterator[sqlite3.Connection]:
     """Open the file if it is a database; an SQLite error ends the block without an exception."""
     with (contextlib.suppress(sqlite3.Error),
-          contextlib.closing(sqlite3.connect(f"file:{path}?mode={mode}", uri=True)) as data):
+          contextlib.closing(sqlite3.connect(name, uri=True)) as data):
         yield data
 
 
 def stored_memory(path: str) -> dict[bytes, float]:
     """Design hash -> peak memory in bytes, as stored in the study at `path`; empty if nothing is stored."""
     found: dict[bytes, float] = {}
-    with _open(path, "ro") as data:
+    with _open(uri_of(path)) as data:
         found.update(data.execute("SELECT design, bytes FROM memory"))
     return found
 
 
 def store_memory(path: str, found: Mapping[bytes, float]) -> None:
     """Store peak memories in the study at `path`; does nothing if the file cannot be written."""
-    with _open(path, "rw") as data, data:
+    with _open(f"file:{path}?mode=rw") as data, data:
         data.execute(_TABLE)
         data.executemany("INSERT OR REPLACE INTO memory VALUES (?, ?)", list(found.items()))

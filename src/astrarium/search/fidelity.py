@@ -31,6 +31,7 @@ from astrarium.search.goal import Goal
 from astrarium.search.limits import NO_LIMITS, Limits
 from astrarium.search.space import Space
 from astrarium.search.starts import starts_of
+from astrarium.search.store import uri_of
 from astrarium.search.subject import SIMULATED, subject_of
 from astrarium.search.trial import Trial
 from astrarium.workload.jobs import Jobs
@@ -264,8 +265,7 @@ def save_found(study: str | os.PathLike[str] | None, found: Sequence[Correlation
 
 def saved(file: str) -> tuple[Correlation, ...]:
     """The correlations that the file of a study keeps, the cheapest model first."""
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro",
-                                                                               uri=True)) as data:
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(uri_of(file), uri=True)) as data:
         return tuple(msgspec.json.decode(text, type=Correlation)
                      for text, in data.execute("SELECT found FROM fidelity ORDER BY place"))
     return ()

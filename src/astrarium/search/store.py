@@ -1,9 +1,10 @@
 """Store trials in one SQLite file (WAL) with one writer: a trial is a row, written once with its results.
 
 Rows are written in transactions, so a process that is killed leaves whole trials or none of them. The lock file
-(`.lock`) keeps a second process from writing; the operating system frees it when its owner ends. A damaged file is
-replaced by one with every trial that can be read. Trials before the first unreadable one stay trials; results of later
-ones are `given`: their designs are not simulated again.
+(`.lock`) keeps a second process from writing; the operating system frees it when its owner ends. The end of a study
+removes it, and the last connection that may write removes `-wal` and `-shm`; a process that is killed leaves them, and
+the next one takes them over. A damaged file is replaced by one with every trial that can be read. Trials before the
+first unreadable one stay trials; results of later ones are `given`: their designs are not simulated again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from astrarium.search.axes import Point
 from astrarium.search.trial import Trial, Verdict
 
 __all__ = ["APPLICATION", "FILES", "MEMORY", "Store", "damaged", "disk_error", "readable", "reading",
-           "replace_damaged", "trials_in"]
+           "replace_damaged", "trials_in", "uri_of"]
 
 FILES = ("", "-wal", "-shm")      # a database, its log of newer pages, and the index of the log
 AGAIN = "the same command again: it goes on from the trials that are stored"
@@ -93,6 +94,8 @@ class Store:
         if self._data is not None:
             self._data.close()
         if self._lock is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(f"{self.path}.lock")
             self._lock.close()
 
     @contextlib.contextmanager
@@ -135,8 +138,15 @@ class Store:
         return self._data
 
     def _own(self) -> None:
+        """Lock the file. Another process may have removed it after it was opened here: such a lock keeps nobody out."""
+        while not self._locked():
+            pass
+
+    def _locked(self) -> bool:
+        """Lock the lock file. Returns whether it is still there. Raises InputError if another process has it."""
+        name = f"{self.path}.lock"
         try:
-            self._lock = open(f"{self.path}.lock", "ab")      # noqa: SIM115
+            self._lock = open(name, "ab")      # noqa: SIM115
         except OSError as error:
             raise InputError(self.path, f"cannot be written ({error.strerror or error})") from None
         try:
@@ -145,6 +155,11 @@ class Store:
             self._lock.close()
             raise InputError(self.path, "another process works on this study",
                              expected="another file, or wait until it has ended") from None
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(self._lock.fileno()), os.stat(name)):
+                return True
+        self._lock.close()
+        return False
 
     def _opened(self) -> sqlite3.Connection:
         try:
@@ -311,6 +326,13 @@ def disk_error(path: str, error: Exception) -> InputError:
     if "locked" in str(error):
         return InputError(path, "another program has locked this file", expected=f"that program closed, then {AGAIN}")
     return InputError(path, f"cannot be read or written ({error})", expected=f"a disk that works, then {AGAIN}")
+
+
+def uri_of(path: str) -> str:
+    """SQLite's name of a file to read. It may be written where the file and its folder may: the last connection then
+    removes `-wal` and `-shm`, which one that can only read leaves behind."""
+    mode = "rw" if os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK) else "ro"
+    return f"file:{path}?mode={mode}"
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from astrarium.search.goal import FUNCTION, Case, Goal, Objective
 from astrarium.search.inputs import Inputs, differing, inputs_of, of_values
 from astrarium.search.searchfile import space_from
 from astrarium.search.space import Space, space_plain
-from astrarium.search.store import APPLICATION, Store, damaged, disk_error, reading, trials_in
+from astrarium.search.store import APPLICATION, Store, damaged, disk_error, reading, trials_in, uri_of
 from astrarium.search.subject import subject_of
 from astrarium.search.trial import Top, Trial, Verdict
 
@@ -195,7 +195,7 @@ def _opened(path: str) -> sqlite3.Connection:
         raise InputError(path, "is not a file", expected="a study, as astrarium search writes it")
     data = None
     try:
-        data = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        data = sqlite3.connect(uri_of(path), uri=True)
         known = data.execute("PRAGMA application_id").fetchone()[0]
     except sqlite3.Error as error:
         if data is not None:
