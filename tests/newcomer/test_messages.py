@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from tests.commands import Run
 
@@ -25,6 +28,22 @@ def test_a_usage_error_is_one_line_that_says_what_was_meant(run: Run, command: s
 def test_a_flag_of_astra_sim_that_is_ignored_hides_no_missing_one(run: Run) -> None:
     assert "arguments are required: --system-configuration" in run(
         "astra-sim", "--unheard-of=1", "--workload-configuration", "w", "--network-configuration", "n").err
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ("llama3-8b --device h2000", "astrarium: device: 'h2000' is not known; expected a name that `astrarium list devices` "
+     "prints; did you mean 'h200_sxm'?"),
+    ("llama3-9b --device h200", "astrarium: model: 'llama3-9b' is not a model of the catalog; ")])
+def test_the_argument_is_named_and_the_nearest_row(run: Run, words: str, message: str) -> None:
+    assert run("plan", *words.split(), "--gpus", "8").err.startswith(message)
+
+
+def test_of_many_fields_the_near_ones_are_listed(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "d.yaml").write_text(
+        "workload: {source: transformer, model: llama3-8b, global_batch: 8}\n"
+        "network: {dims: [{shape: ring, npus: 1, bandwidth: 1 GB/s, latency: 1 us}]}\n")
+    said = run("run", tmp_path / "d.yaml", "--set", "workload.tpp=2").err
+    assert re.search(r"unknown key 'tpp'; expected one of tp, .{1,30} or \d+ others; did you mean 'tp'\?$", said.strip())
 
 
 @pytest.mark.parametrize(("more", "message"), [

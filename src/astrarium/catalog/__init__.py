@@ -32,6 +32,7 @@ ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 collectives have their own latencies; these are for messages and simulated collectives."""
 BASED_ON = "based_on"
 FEW = 12                # rows of a kind that an error lists
+SHORT = 3               # letters of an alias that say too little to be the beginning of what is meant
 TUNED = re.compile(r"(instruct|thinking|base|chat|hf|it)(\d{4})?$|instruct(?=v\d+$)")
 """Parts of folded names of checkpoints that have the shape of their base: -Instruct, -Instruct-2507, -Instruct-v0.1."""
 MAKERS = re.compile(r"^(nvidia|tesla|amd|instinct|google|aws|intel)+")      # as drivers print devices
@@ -198,7 +199,8 @@ def name_of(kind: str, text: str) -> str:
     while last not in known:
         bare = MAKERS.sub("", TUNED.sub("", last))
         if bare == last:
-            close = nearest(text, rows) or known.get(nearest(last, known) or "")
+            begun = max((each for each in known if len(each) > SHORT and last.startswith(each)), key=len, default="")
+            close = known.get(begun) or nearest(text, rows) or known.get(nearest(last, known) or "")
             every = f"a name that `astrarium list {kind}` prints" if len(rows) > FEW else "one of " + ", ".join(rows)
             raise InputError(f"catalog.{kind}", f"{text[:60]!r} is not known", expected=every, did_you_mean=close)
         last = bare

@@ -16,8 +16,10 @@ from astrarium.config.named import LIKE, Shorthand, is_named, name_in, spelled_o
 from astrarium.config.spec import FieldSpec, Problem, Variants, join, specs
 from astrarium.errors import InputError, nearest
 
-__all__ = ["Config", "ConfigError", "concrete", "decode", "decode_into", "is_default", "to_plain", "unknown_key"]
+__all__ = ["Config", "ConfigError", "concrete", "decode", "decode_into", "is_default", "one_of", "to_plain",
+           "unknown_key"]
 
+LISTED = 16     # keys that an error lists where one is near
 C = TypeVar("C", bound="Config")
 
 
@@ -183,10 +185,20 @@ def _unknown_keys(keys: Iterable[Any], known: Mapping[str, FieldSpec], kind: typ
             guess = nearest(key, legal) if isinstance(key, str) else None
             where = join(path, key) if isinstance(key, str) else path
             others = variants_with(kind, key)
-            expected = "one of " + ", ".join(legal)
+            expected = one_of(legal, guess)
             if like and others:
                 expected = f"{{{LIKE}: {like}, {kind.tag_key}: {others[0]}, {key}: ...}}, or {expected}"
             problems.append(Problem(where, unknown_key(kind, key), expected, guess))
+
+
+def one_of(legal: Sequence[str], guess: str | None) -> str:
+    """What is expected in place of an unknown key: one of the legal ones, or a few of many where one is near."""
+    from difflib import get_close_matches  # 1 ms, at the start of every command
+
+    if guess is None or len(legal) <= LISTED:
+        return "one of " + ", ".join(legal)
+    near = get_close_matches(guess, [each for each in legal if each != guess], n=3, cutoff=0.5)
+    return f"one of {', '.join([guess, *near])} or {len(legal) - 1 - len(near)} others"
 
 
 def variants_with(kind: type[Config], key: object) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from astrarium.config.base import Config, ConfigError, decode, decode_into, to_plain, unknown_key
+from astrarium.config.base import Config, ConfigError, decode, decode_into, one_of, to_plain, unknown_key
 from astrarium.config.mapping import NameMap
 from astrarium.config.named import LIKE, excluded, is_named
 from astrarium.config.spec import Problem, join, specs
@@ -60,8 +60,8 @@ def _step(owner: Any, step: Step, seen: str) -> Any:
     names = [spec.name for spec in specs(type(owner))]
     if step not in names:
         legal = ([owner.tag_key] if owner.tag_key else []) + names
-        raise InputError(where, unknown_key(type(owner), step), expected="one of " + ", ".join(legal),
-                         did_you_mean=nearest(step, legal))
+        guess = nearest(step, legal)
+        raise InputError(where, unknown_key(type(owner), step), expected=one_of(legal, guess), did_you_mean=guess)
     return getattr(owner, step)
 
 

@@ -96,7 +96,11 @@ def job_of(model: Any, *, seq: int | None = None, global_batch: int | None = Non
     Left out, `seq` is the model's, and `global_batch` gives a step of 4 Mi tokens.
     """
     assumed = []
-    known = Transformer(model, global_batch=1, **{**settings, "seq": seq or 1}).model
+    try:
+        known = Transformer(model, global_batch=1, **{**settings, "seq": seq or 1}).model
+    except InputError as error:
+        raise InputError(error.path.removeprefix("Transformer."), error.message, expected=error.expected,
+                         did_you_mean=error.did_you_mean) from None
     if with_layers(known) is None:
         raise InputError("model", f"a {known.tag} has no layers to divide over stages", expected="a transformer")
     if seq is None:

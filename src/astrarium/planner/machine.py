@@ -87,7 +87,10 @@ def device_names(device: str | Sequence[str]) -> list[str]:
     given = [device] if isinstance(device, str) else list(device)
     if not given:
         raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
-    return [catalog.name_of("devices", each) for each in given]
+    try:
+        return [catalog.name_of("devices", each) for each in given]
+    except InputError as error:
+        raise InputError("device", error.message, expected=error.expected, did_you_mean=error.did_you_mean) from None
 
 
 def machine_of(device: str, npus: int, network: str | Network | None = None, compute: str | None = None,
