@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from astrarium.cost import FIGURES
+from astrarium.cost.assumed import price_hint
 from astrarium.planner.breakdown import AXES
 from astrarium.planner.explore import Progress
 from astrarium.planner.rules import UNEVEN_PARTS
@@ -229,6 +230,9 @@ def remarks(found: Shortlist) -> Iterator[str]:
     if found.assumed:
         yield "assumed:"
         yield from (f"  {text}" for text in found.assumed)
+    if not any(line.figures for line in found.lines):
+        hint = price_hint(dict.fromkeys(line.device for line in found.lines))
+        yield from [hint] if hint else []
 
 
 def _hides(rule: str, found: Shortlist) -> str:
