@@ -90,9 +90,9 @@ class Explored(Struct, frozen=True):
     last that was found. `least`: the lowest bound of the layouts that were not simulated; what was found below it is
     the best of the space. `refused`: why layouts were left out before, such as sizes that do not divide the model.
     `smallest`: bytes that the fullest rank needs at least, of the layouts that do not fit. `looked`: every layout that
-    was simulated, or whose exact memory was. `left`: ep -> the lowest (lower bound of the objective, layout) of those that
-    were not; `eps`: all that layouts have. `bounds`: gives the lower bounds of any layout, of the objective
-    and of memory."""
+    was simulated, or whose exact memory was. `left`: ep -> the lowest (lower bound of the objective, layout) of those
+    that were not; `eps`: all that layouts have. `bounds`: gives the lower bounds of any layout, of the objective and of
+    memory."""
 
     found: tuple[Trial, ...]
     layouts: int

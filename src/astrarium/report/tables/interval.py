@@ -37,10 +37,9 @@ def interval_remarks(every: Iterable[Interval | None]) -> list[str]:
     """What the intervals of several designs rest on, each once, and the rows that several rest on with the first."""
     found: dict[str, None] = {}
     said: set[str] = set()
-    for words in dict.fromkeys(each.words for each in every if each is not None):
-        short, middle, rows = words.partition(" than that of ")
-        found[f"interval: {short if middle and rows in said else words}"] = None
-        said.add(rows or words)
+    for within in {each.words: each for each in every if each is not None}.values():
+        found[f"interval: {within.widened if within.widened and within.basis in said else within.words}"] = None
+        said.add(within.basis)
     return list(found)
 
 
