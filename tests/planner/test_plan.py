@@ -262,6 +262,16 @@ def test_a_stack_is_what_the_job_leaves_open() -> None:
     assert mine.design.workload.mask == "full"
 
 
+@pytest.mark.parametrize(("device", "said"), [
+    ("h200_sxm", "dgx_h100_nvswitch in a host of h200_sxm: NVLink 4 and NVSwitch of a DGX H100 or H200 (NVIDIA DGX H100/"
+                 "H200 User Guide"), ("h100_sxm", ""), ("b200", "")])
+def test_a_network_named_after_another_device_has_a_reason(device: str, said: str) -> None:
+    assumed = machine_of(device, 16, None).assumed
+    found = next((each for each in assumed if " in a host of " in each), "")
+    assert found.startswith(said)
+    assert bool(found) is bool(said)
+
+
 def test_command_line(run: Run, tmp_path: Path) -> None:
     design = tmp_path / "d.yaml"
     fix = [f"--fix={name}={','.join(map(str, values))}" for name, values in {**FIX, "recompute": ["none"]}.items()]
