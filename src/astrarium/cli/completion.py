@@ -17,8 +17,8 @@ FILES = ("FILE", "DESIGN", "PATH", "TRACE", "DIR", "FOLDER", "STUDY", "SPACE")  
 def arguments(parser: Parser) -> None:
     """The shell."""
     parser.add_argument("shell", choices=SHELLS, help="for bash: astrarium completion bash > "
-                        "~/.local/share/bash-completion/completions/astrarium; for zsh: a file _astrarium on fpath; for fish: "
-                        "~/.config/fish/completions/astrarium.fish")
+                        "~/.local/share/bash-completion/completions/astrarium; for zsh: a file _astrarium on fpath; "
+                        "for fish: ~/.config/fish/completions/astrarium.fish")
 
 
 def run(options: argparse.Namespace) -> int:

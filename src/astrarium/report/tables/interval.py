@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
     from astrarium.result import Result
 
-__all__ = ["interval_remarks", "interval_table", "plain_interval", "span"]
+__all__ = ["interval_remarks", "interval_table", "plain_interval", "span", "tie_words"]
 
 NONE = "unvalidated"
 
@@ -41,6 +41,13 @@ def interval_remarks(every: Iterable[Interval | None]) -> list[str]:
         found[f"interval: {within.widened if within.widened and within.basis in said else within.words}"] = None
         said.add(within.basis)
     return list(found)
+
+
+def tie_words(value: float, one: tuple[float, Interval], name: str) -> str:
+    """How a value ties with that of `one`, called `name`: the interval is of each alone, not of their difference."""
+    around = one[1].around(one[0])
+    inside = around is not None and around[0] <= value <= around[1]
+    return f"within the interval of {name}" if inside else f"{name} is within its interval"
 
 
 def plain_interval(within: Interval, ns: float) -> dict[str, Any]:
