@@ -56,7 +56,7 @@ def _best(report: StudyReport) -> Iterator[str]:
     knobs = [axis.name for axis in report.space.axes if _varies(report, [trial for _, trial in report.best], axis.name)]
     rechecked = ["contention", "ratio"] if report.rechecks else []
     rows = [_row(report, place, study, trial, knobs) for place, (study, trial) in enumerate(report.best)]
-    around = ["80 %", "ties with 1"] if any(report.intervals.spans()) else []
+    around = ["80 %", "undecided against 1"] if any(report.intervals.spans()) else []
     agent = ["agent", "seed"] if len(report.summaries) > 1 else []
     parts = [table(["", "design", *agent, "trial", *names, *map(_short, knobs), *around, *rechecked], rows,
                    title="Best designs")]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
     from astrarium.result import Result
 
-__all__ = ["interval_remarks", "interval_table", "plain_interval", "span"]
+__all__ = ["interval_remarks", "interval_table", "plain_interval", "span", "tie_words"]
 
 NONE = "unvalidated"
 
@@ -37,11 +37,17 @@ def interval_remarks(every: Iterable[Interval | None]) -> list[str]:
     """What the intervals of several designs rest on, each once, and the rows that several rest on with the first."""
     found: dict[str, None] = {}
     said: set[str] = set()
-    for words in dict.fromkeys(each.words for each in every if each is not None):
-        short, middle, rows = words.partition(" than that of ")
-        found[f"interval: {short if middle and rows in said else words}"] = None
-        said.add(rows or words)
+    for within in {each.words: each for each in every if each is not None}.values():
+        found[f"interval: {within.widened if within.widened and within.basis in said else within.words}"] = None
+        said.add(within.basis)
     return list(found)
+
+
+def tie_words(value: float, one: tuple[float, Interval], name: str) -> str:
+    """How a value ties with that of `one`, called `name`: the interval is of each alone, not of their difference."""
+    around = one[1].around(one[0])
+    inside = around is not None and around[0] <= value <= around[1]
+    return f"within the interval of {name}" if inside else f"{name} is within its interval"
 
 
 def plain_interval(within: Interval, ns: float) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -20,7 +20,9 @@ from astrarium.report.tables.table import Table
 from astrarium.result import Result
 from astrarium.units import format_bytes, format_rate, format_time
 
-__all__ = ["Run", "several_plain", "several_sentence", "several_tables"]
+__all__ = ["Run", "several_plain", "several_sentence", "several_tables", "sum_per_npu"]
+
+T = TypeVar("T")
 
 
 class Run(Struct, frozen=True, dict=True):
@@ -72,9 +74,16 @@ def _dims(networks: Sequence[Network]) -> Iterator[list[str]]:
     link."""
     dims = [[f"{dim.tag} {dim.npus:,}: {format_rate(dim.npu_bandwidth)}" for dim in each.flat]
             if each.fabric is None else [f"fabric of {each.npus:,} NPUs"] for each in networks]
-    for place, cells in enumerate(zip_longest(*dims, fillvalue="")):
-        if len(set(cells)) > 1:
-            yield [f"dim {place}, sum per NPU", *cells]
+    return sum_per_npu(dims, lambda column: len(set(column)) > 1, str)
+
+
+def sum_per_npu(columns: Sequence[Sequence[T]], differ: Callable[[Sequence[T | None]], bool],
+                cell: Callable[[T], str]) -> Iterator[list[str]]:
+    """A row for each dim of several networks that `differ` chooses: a cell each, empty where a network has no such
+    dim (None)."""
+    for place, column in enumerate(zip_longest(*columns)):
+        if differ(column):
+            yield [f"dim {place}, sum per NPU", *("" if each is None else cell(each) for each in column)]
 
 
 def _of_first(ps: int, first: int) -> str:

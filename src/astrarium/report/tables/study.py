@@ -166,7 +166,7 @@ def best_table(best: Sequence[Ranked], space: Space, goal: Goal) -> Iterator[Tab
         around = within.spans(place)
         rows += [["  80 %", *around]] if any(around) else []
     if any(within.ties):
-        rows.append(["ties with 1", *("yes" if each else "" for each in within.ties)])
+        rows.append(["undecided against 1", *("yes" if each else "" for each in within.ties)])
     known = [("peak memory", ["" if each.memory is None else format_bytes(each.memory) for each in best])]
     known += [(figure.replace("_", " "), [f"${each.cost or 0:,.0f}" if each.cost_of == figure else "" for each in best])
               for figure in dict.fromkeys(each.cost_of for each in best) if figure]
@@ -308,7 +308,7 @@ def _best_table(report: StudyReport, first: str) -> Table:
     head, rows = ["", "agent", "seed", "trial", first], []
     within = report.intervals
     around, ties = within.spans(), within.ties
-    head += ["80 %", "ties with 1"] if any(around) else []
+    head += ["80 %", "undecided against 1"] if any(around) else []
     if report.rechecks:
         head += ["contention", "ratio"]
     for place, (study, trial) in enumerate(report.best):

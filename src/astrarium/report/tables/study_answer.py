@@ -56,7 +56,7 @@ def _undecided(report: StudyReport) -> Iterator[str]:
     ties = report.intervals.ties
     if any(ties):
         yield (f"which design has the best {report.goal.objectives[0].name} ({sum(map(bool, ties))} of the next "
-               f"{len(ties) - 1} tie with the first)")
+               f"{len(ties) - 1} are undecided against the first)")
     if report.model is not None and not most_important(report.importances):
         yield "which knob matters most (the intervals overlap)"
     if report.contest is not None and report.contest.best is None:
