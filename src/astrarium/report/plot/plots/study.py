@@ -70,7 +70,7 @@ def pareto(answer: Study | Searched) -> Plot:
     best = [min(each, key=lambda pair: (-1 if goal.objectives[place].maximize else 1) * pair) for place, each
             in enumerate(values)]
     return Plot("Pareto front", f"{len(front):,} designs that no other beats in every objective"
-                + (f", and {len(cloud):,} trials" if cloud else "")
+                + (f", and {len(cloud):,} feasible trials" if cloud else "")
                 + f"; best {first} {rounded(best[0], quantity_of(first))}, best {second} "
                 f"{rounded(best[1], quantity_of(second))}.",
                 tuple(layers), x, y, {"Pareto front": PALETTE[1], **({"trials": PALETTE[0]} if cloud else {})},
