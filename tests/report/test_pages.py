@@ -17,7 +17,7 @@ from astrarium.report.pages.run import kernel_part, run_page
 from astrarium.report.plot.plots.roofline import kernel_sums
 from astrarium.units import format_time
 
-EMPTY = {"meta", "br", "rect", "path", "circle", "polyline"}
+EMPTY = {"meta", "br", "wbr", "rect", "path", "circle", "polyline"}
 ROW = ("source,case,gpu,n_gpus,model,params_B,layers,hidden,heads,kv_heads,ffn,vocab,seq,tp,pp,dp,cp,ep,vp,mbs,gbs,"
        "recompute,precision,zero,step_s,model_tflops_gpu,tok_s_gpu,mem_GiB,note,mark")
 

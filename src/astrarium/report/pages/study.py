@@ -9,10 +9,10 @@ from astrarium.config import dumps
 from astrarium.design import Design
 from astrarium.report.pages.about import about_base, subject
 from astrarium.report.pages.figures import figures
-from astrarium.report.pages.html import Download, details, note, page, section, table
+from astrarium.report.pages.html import Download, details, escape, note, page, section, table
 from astrarium.report.pages.page import Page
-from astrarium.report.tables.study import UNDECIDED, shown
-from astrarium.report.tables.study_answer import infeasible_words, study_answer
+from astrarium.report.tables.study import UNDECIDED, short_names, shown
+from astrarium.report.tables.study_answer import hidden_plots, infeasible_words, study_answer
 from astrarium.report.tables.study_data import LISTED, StudyReport
 from astrarium.report.tables.study_fit import TOO_LARGE, fits
 from astrarium.search import Trial
@@ -32,9 +32,9 @@ def study_page(report: StudyReport) -> str:
     facts = {"space": f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"}
     best = space.design(report.best[0][1].point) if report.best else space.base
     about = about_base(best, "best.yaml", **facts)
-    title = f"{subject(best) or 'Search'}: {' against '.join(_short(each.name) for each in report.goal.objectives)}"
-    return page(title, study_answer(report), (*_best(report), *figures("report", report), *_front(report),
-                                              *_why(report), _summary(report)), about)
+    title = f"{subject(best) or 'Search'}: {' against '.join(_short(report, [each.name for each in report.goal.objectives]))}"
+    return page(title, study_answer(report), (*_best(report), *figures("report", report, hidden_plots(report)),
+                                              *_front(report), *_why(report), _summary(report)), about)
 
 
 def _summary(report: StudyReport) -> str:
@@ -60,8 +60,8 @@ def _best(report: StudyReport) -> Iterator[str]:
     rows = [_row(report, place, study, trial, knobs, memory) for place, (study, trial) in enumerate(report.best)]
     around = ["80 %", "ties with 1"] if any(report.intervals.spans()) else []
     agent = ["agent", "seed"] if len(report.summaries) > 1 else []
-    parts = [table(["", "design", *agent, "trial", *map(_short, names), *map(_short, knobs), *(["peak memory"] if memory else []),
-                    *around, *rechecked], rows, title="Best designs")]
+    parts = [table(["", *_short(report, [*names, *knobs]), *(["peak memory"] if memory else []), *around, *rechecked,
+                    *agent, "trial", "design"], rows, title="Best designs")]
     if report.intervals.words:
         parts.append(details("How the intervals were taken", note(f"{report.intervals.words}.")))
     same = [axis.name for axis in report.space.axes if axis.name not in varying]
@@ -100,9 +100,7 @@ def _design(report: StudyReport, trial: Trial) -> Download | str:
 def _row(report: StudyReport, place: int, study: StoredStudy, trial: Trial, knobs: Sequence[str],
          memory: Sequence[str]) -> list[Any]:
     values = report.space.values(trial.point)
-    found: list[Any] = [place + 1, _design(report, trial)]
-    found += [study.plan.agent_name, study.plan.seed] if len(report.summaries) > 1 else []
-    found.append(trial.number)
+    found: list[Any] = [place + 1]
     found += [shown(each.name, value) for each, value in zip(report.goal.objectives, trial.verdict.values or ())]
     found += [values.get(name, "-") for name in knobs] + list(memory[place:place + 1])
     around = report.intervals.spans()
@@ -113,7 +111,8 @@ def _row(report: StudyReport, place: int, study: StoredStudy, trial: Trial, knob
             found += ["refused", _cut(again.problem)]
         else:
             found += [shown(report.goal.objectives[0].name, again.other), f"{again.other / value_of(trial):.3f}"]
-    return found
+    found += [study.plan.agent_name, study.plan.seed] if len(report.summaries) > 1 else []
+    return [*found, trial.number, _design(report, trial)]
 
 
 def _cut(problem: str) -> str:
@@ -126,10 +125,16 @@ def _why(report: StudyReport) -> Iterator[str]:
         yield section("Which knobs matter", note(report.model_problem), half=True)
     else:
         shares = [(each.knob, f"{each.share:.3f}", f"{each.low:.3f} to {each.high:.3f}") for each in report.importances]
-        yield section("Importance of knobs", table(("knob", "importance", "95 %"), shares, "<>>", "Importances"),
-                      *([] if most_important(report.importances) else [note(UNDECIDED)]),
-                      note(f"R² of the model {report.model.r2:.3f}, relative error {report.model.relative_error:.1%}. "
-                           "The trials are those that agents chose, not a uniform sample."), half=True)
+        parts = (table(("knob", "importance", "95 %"), shares, "<>>", "Importances"),
+                 note("Importance: how much a model of the trials errs more if the values of a knob are shuffled, as a "
+                      f"share of the variance. R² of the model {report.model.r2:.3f}, relative error "
+                      f"{report.model.relative_error:.1%}. The trials are those that agents chose, not a uniform "
+                      "sample."))
+        if most_important(report.importances):
+            yield section("Importance of knobs", *parts, half=True)
+        else:
+            yield section("Which knobs matter", f"<p>{escape(UNDECIDED)}</p>", details("The estimates", *parts),
+                          half=True)
     if report.sobol is None and report.sobol_problem:
         yield section("Sobol indices", note(report.sobol_problem), half=True)
     if report.sensitivities:
@@ -148,17 +153,19 @@ def _front(report: StudyReport) -> Iterator[str]:
     names = [each.name for each in objectives]
     listed = thinned(report.front, LISTED)
     knobs, memory = [name for name in _varying(report, listed) if name not in names], _memory(report, listed)
-    rows = [(trial.number, _design(report, trial), *map(shown, names, trial.verdict.values or ()),
-             *(values.get(name, "-") for name in knobs), *memory[place:place + 1])
+    rows = [(*map(shown, names, trial.verdict.values or ()), *(values.get(name, "-") for name in knobs),
+             *memory[place:place + 1], trial.number, _design(report, trial))
             for place, trial in enumerate(listed) for values in [report.space.values(trial.point)]]
     more = note(f"{LISTED} of {len(report.front):,} are listed, evenly.") if len(report.front) > LISTED else ""
-    head = ["trial", "design", *map(_short, names), *map(_short, knobs), *(["peak memory"] if memory else [])]
+    head = [*_short(report, [*names, *knobs]), *(["peak memory"] if memory else []), "trial", "design"]
     yield section(f"Designs of the Pareto front ({len(report.front)})",
                   table(head, rows, ">" * len(head), "Pareto front"), more)
 
 
-def _short(name: str) -> str:
-    return name.removeprefix("network.").removeprefix("collective.").removeprefix("workload.")
+def _short(report: StudyReport, names: Sequence[str]) -> list[str]:
+    """Knobs, and objectives that are knobs, as heads of columns."""
+    short = short_names([*(axis.name for axis in report.space.axes), *(each.name for each in report.goal.objectives)])
+    return [short[name] for name in names]
 
 
 PAGE = Page("report", study_page)

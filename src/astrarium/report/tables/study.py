@@ -25,13 +25,14 @@ from astrarium.search.sobol import Index, Sobol
 from astrarium.search.starts import base_name
 from astrarium.units import Quantity, format_bytes, format_flop_rate, format_rate, format_time
 
-__all__ = ["UNDECIDED", "best_table", "report_plain", "report_tables", "shown", "sobol_name", "study_best",
+__all__ = ["UNDECIDED", "best_table", "report_plain", "report_tables", "short_names", "shown", "sobol_name", "study_best",
            "study_plain", "study_tables"]
 
 SHOWN, LISTED = 10, 50      # designs in detail; trials of a front in a list
 UNDECIDED = "Which knob matters most is undecided: the intervals overlap."
 LONGEST = 100   # characters of a reason
 DOLLARS = 1000  # prices from here on are shown without cents
+SECTIONS = ("network.", "collective.", "workload.")    # that names of knobs may lack
 PRICES = ("network_cost", "system_cost", "capital_cost")
 LATENCY = re.compile("(ttft|tpot|itl|latency)_(mean|p50|p90|p99)")
 UNITS = {"time": format_time, "bytes": format_bytes, "rate": format_rate, "flop_rate": format_flop_rate}
@@ -108,6 +109,12 @@ def shown(name: str, value: float) -> str:
         return f"${text.removesuffix(' US dollars')}" if text.endswith(" US dollars") else text
     unit = UNITS.get(quantity_of(name))
     return f"{value:.6g}" if unit is None else unit(value)
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Names of knobs without their section (`workload.tp` as `tp`), where that is unique."""
+    short = {name: name.partition(".")[2] if name.startswith(SECTIONS) else name for name in names}
+    return {name: one if list(short.values()).count(one) == 1 else name for name, one in short.items()}
 
 
 def study_tables(study: Study, title: str, best: Sequence[Ranked] | None = None) -> Iterator[Table]:

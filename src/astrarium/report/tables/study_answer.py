@@ -11,7 +11,7 @@ from astrarium.report.tables.study_fit import unfit_sentence
 from astrarium.search.analysis import most_important
 from astrarium.search.starts import base_name
 
-__all__ = ["infeasible_words", "study_answer"]
+__all__ = ["hidden_plots", "infeasible_words", "study_answer"]
 
 
 def study_answer(report: StudyReport) -> str:
@@ -38,6 +38,11 @@ def infeasible_words(report: StudyReport) -> str:
     parts = [f"{refused:,} refused"] * bool(refused)
     parts += [f"{missed:,} miss{'es' * (missed == 1)} a requirement"] * bool(missed)
     return f"{infeasible:,} infeasible: {', '.join(parts)}" if parts else ""
+
+
+def hidden_plots(report: StudyReport) -> tuple[str, ...]:
+    """Plots that a page leaves out, as they would only show that nothing is decided."""
+    return ("importance",) if report.importances and not most_important(report.importances) else ()
 
 
 def _found(report: StudyReport) -> Iterator[str]:

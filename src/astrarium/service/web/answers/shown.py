@@ -9,6 +9,8 @@ from astrarium.report.pages.html import escape, note, section, table_of
 from astrarium.report.plot.find import plots_of
 from astrarium.report.plot.plot import Plot
 from astrarium.report.plot.svg import svg
+from astrarium.report.tables.study_answer import hidden_plots
+from astrarium.report.tables.study_data import StudyReport
 from astrarium.report.tables.table import Table
 from astrarium.service.answer import Answer
 
@@ -26,7 +28,9 @@ def shown(answer: Answer) -> str:
     if answer.page == "plan":
         return _layouts(answer.result, answer.files)
     links = "".join(_engines(answer.files)) if answer.page == "plan_serving" else ""
-    plots = "".join(picture(plot) for _, plot in plots_of(answer.page, answer.result)) if answer.page else ""
+    hidden = hidden_plots(answer.result) if isinstance(answer.result, StudyReport) else ()
+    plots = "".join(picture(plot) for name, plot in plots_of(answer.page, answer.result)
+                    if name not in hidden) if answer.page else ""
     return links + plots + "".join(map(_table, answer.tables)) + "".join(map(note, answer.notes))
 
 
