@@ -18,7 +18,7 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["AXES", "Difference", "between", "differences", "made_up"]
+__all__ = ["AXES", "Difference", "between", "differences", "dotted", "made_up"]
 
 Steps = tuple[str | int, ...]
 
@@ -38,13 +38,13 @@ class Difference(Struct, frozen=True):
 
 
 def differences(first: Design, second: Design) -> tuple[Difference, ...]:
-    """The knobs that differ, in the order of the design's fields. The entries of a list of sections (dims) are one
-    knob per field; lists of another length, sections of another kind (another workload source, another compute model)
+    """The knobs that differ, in the order of the design's fields. Entries of a list of sections (dims) that differ in
+    a field are one knob, `network.dims[*].npus` if they are several; lists of another length, sections of another kind (another workload source, another compute model)
     and models with several fields that differ are one knob as a whole."""
     found: dict[str, list[Steps]] = {}
     for steps in _places(first, second, ()):
         found.setdefault(_name(steps), []).append(steps)
-    return tuple(Difference(name, tuple(places), tuple(_at(first, each) for each in places),
+    return tuple(Difference(name if len(places) > 1 else dotted(places[0]), tuple(places), tuple(_at(first, each) for each in places),
                             tuple(_at(second, each) for each in places)) for name, places in found.items())
 
 
@@ -102,6 +102,11 @@ def _lists_of_sections(first: Any, second: Any) -> bool:
 
 def _name(steps: Steps) -> str:
     return "".join("[*]" if isinstance(step, int) else f".{step}" for step in steps)[1:]
+
+
+def dotted(steps: Steps) -> str:
+    """The path of one place."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)[1:]
 
 
 def _at(owner: Any, steps: Steps) -> Any:
