@@ -141,7 +141,7 @@ def test_a_ring_against_its_closed_form() -> None:
                          collective=ar.Collective(all_reduce=["ring"]))
     found = explain(ring("50 GB/s", "500 ns"), ring("100 GB/s", "700 ns"))
     assert {each.knobs[0].knob: each.contribution for each in found.changes} == {
-        "network.dims[*].latency": 14 * 200_000, "network.dims[*].bandwidth": -14 * 100_000_000}
+        "network.dims[0].latency": 14 * 200_000, "network.dims[0].bandwidth": -14 * 100_000_000}
     assert all(each.alone == each.step == each.contribution for each in found.changes)
 
 
@@ -174,7 +174,7 @@ def test_knobs_that_only_go_together_are_one() -> None:
         ["network.dims", "collective.all_reduce"], ["collective.chunks"]]
     other = replace_all(first, {"network.dims[3].bandwidth": None, "network.dims[3].bandwidth_per_npu": "70 GB/s"})
     assert [[knob.knob for knob in each.knobs] for each in explain(first, other).changes] == [
-        ["network.dims[*].bandwidth", "network.dims[*].bandwidth_per_npu"]]
+        ["network.dims[3].bandwidth", "network.dims[3].bandwidth_per_npu"]]
 
 
 def test_sections_of_another_kind_are_one_knob() -> None:
@@ -226,3 +226,15 @@ def test_what_the_time_goes_into() -> None:
         assert times["exposed_comm"] == round(1000 * result.exposed_comm)
         assert sum(times.values()) == result.makespan_ps
     assert found.times[1]["bubble"] > found.times[0]["bubble"]
+
+
+def test_a_knob_of_one_place_has_its_path() -> None:
+    """Of two dims that differ it has `[*]`."""
+    base = ar.Design(workload=ar.SingleCollective(op="all_reduce", payload="1 MB"), network=ar.Network(
+        [ar.Switch(4, bandwidth="100 GB/s", latency="1 us"), ar.Switch(2, bandwidth="50 GB/s", latency="1 us")]))
+    one = replace_all(base, {"network.dims[1].bandwidth": "5 GB/s"})
+    assert [each.knob for each in differences(base, one)] == ["network.dims[1].bandwidth"]
+    both = replace_all(one, {"network.dims[0].bandwidth": "5 GB/s"})
+    assert [each.knob for each in differences(base, both)] == ["network.dims[*].bandwidth"]
+    assert "is all that differs" in ar.plot.waterfall(explain(base, one)).sentence
+    assert "network.dims[1].bandwidth: 50 GB/s to 5 GB/s is" in ar.plot.waterfall(explain(base, one)).sentence

@@ -44,7 +44,8 @@ class _Progress:
         if now.best is not None and now.best.value is not None and now.done not in self._done[-1:]:
             self._done.append(now.done)
             self._best.append(now.best.value)
-        self._said = now.text if now.best is not None else ""
+        if now.best is not None:
+            self._said = f"{now.done:,} trials, best {now.best.name} {now.best.text}"
         if time.monotonic() < self._last + EVERY:
             return
         self._last = time.monotonic()
@@ -53,7 +54,7 @@ class _Progress:
                     picture if now.table is None else table_of(now.table, sort=False))
 
     def end(self, found: dict[str, Any]) -> None:
-        """Say how the job ended: why it failed, or how long it took, and of a search its last trial."""
+        """Say how the job ended: why it failed, or how long it took, and of a search the best."""
         took = f"took {found['seconds']:,.1f} s" if "seconds" in found else found["error"].partition("\n")[0]
         self._write(", ".join(filter(None, [self._said * ("seconds" in found), took])), None, "")
 
