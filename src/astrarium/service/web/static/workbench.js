@@ -162,8 +162,9 @@
         const host = Number(fields.find((f) => f.dataset.path === "network.dims[0].npus")?.value) || Infinity;
         const inside = (value) => select.value !== "workload.tp" || value <= Math.max(host, field.value);     // tp crosses no host
         const every = field.tagName === "SELECT" ? [...field.options].map((o) => o.value) : range ? values(range).filter(inside) : [field.value];
-        const at = Math.max(0, every.indexOf(field.value));
-        return (every.length > 8 ? every.slice(Math.max(0, at - 3), at + 4) : every).join(", ");
+        const known = every.indexOf(field.value), at = known >= 0 ? known : range ? Number(range.value) : 0;
+        const near = every.length > 8 ? every.slice(Math.max(0, at - 3), at + 4) : every;
+        return [...new Set(known >= 0 ? near : [field.value, field.dataset.base, ...near])].join(", ");
       };
       input.value = text || usual();
       select.addEventListener("change", () => { input.value = usual(); });
