@@ -12,7 +12,7 @@ from astrarium.report.pages.figures import figures
 from astrarium.report.pages.html import named, note, page, section, table, table_of, wide
 from astrarium.report.pages.page import Page, ShownRun
 from astrarium.report.plot.plots.roofline import kernel_sums
-from astrarium.report.tables.summary import summary_tables
+from astrarium.report.tables.summary import makespan_words, summary_tables
 from astrarium.result import Result
 from astrarium.units import format_bytes, format_flop_rate, format_flops, format_rate, format_time
 
@@ -24,7 +24,7 @@ BUSIEST = 3     # links of a fabric that its picture's remark names
 def run_page(found: ShownRun) -> str:
     """The page."""
     ranks = len(found.result.outcome.row)
-    return page(named(found.title), f"{ranks:,} ranks, {format_time(found.result.makespan)}. All figures "
+    return page(named(found.title), f"{ranks:,} ranks, {makespan_words(found.result)}. All figures "
                 "are simulated.", run_parts(found), about(found.design))
 
 

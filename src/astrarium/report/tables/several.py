@@ -15,7 +15,7 @@ from astrarium.design import Design
 from astrarium.network.config import Network
 from astrarium.report.tables.alike import alike
 from astrarium.report.tables.collectives import collective_kinds, collectives_side_by_side
-from astrarium.report.tables.summary import PARTS
+from astrarium.report.tables.summary import PARTS, makespan_words
 from astrarium.report.tables.table import Table
 from astrarium.result import Result
 from astrarium.units import format_bytes, format_rate, format_time
@@ -34,8 +34,7 @@ class Run(Struct, frozen=True, dict=True):
     @cached_property
     def parts(self) -> dict[str, int]:
         """ps of the rank that finishes last, by `PARTS`."""
-        row = int(self.result.outcome.row[self.result.last_rank])
-        return {name: int(getattr(self.result.ranks, name)[row]) for name, _ in PARTS}
+        return self.result.spent
 
     @cached_property
     def figures(self) -> dict[str, float]:
@@ -45,10 +44,10 @@ class Run(Struct, frozen=True, dict=True):
 
 def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
     """Makespans, what the time of the last rank goes into, memory, figures; then the collectives of each run."""
-    first = runs[0].result.makespan_ps
-    rows = [["makespan", *(format_time(run.result.makespan_ps / 1000) for run in runs)],
-            ["of the first", *(_of_first(run.result.makespan_ps, first) for run in runs[:1]),
-             *("equal" if alike(run.result.makespan_ps, first) else _of_first(run.result.makespan_ps, first)
+    first = runs[0].result.at_least_ps
+    rows = [["makespan", *(makespan_words(run.result) for run in runs)],
+            ["of the first", *(_of_first(run.result.at_least_ps, first) for run in runs[:1]),
+             *("equal" if alike(run.result.at_least_ps, first) else _of_first(run.result.at_least_ps, first)
                for run in runs[1:])]]
     rows += [[f"  {words}", *(format_time(run.parts[name] / 1000) for run in runs)] for name, words in PARTS
              if name in ("compute", "exposed_comm", "bubble") or any(run.parts[name] for run in runs)]
@@ -84,12 +83,12 @@ def _of_first(ps: int, first: int) -> str:
 
 def several_sentence(runs: Sequence[Run]) -> str:
     """Which design is the fastest, and by how much."""
-    first, *others = sorted(runs, key=lambda run: run.result.makespan_ps)
-    ties = [run for run in others if alike(run.result.makespan_ps, first.result.makespan_ps)]
-    took = format_time(first.result.makespan_ps / 1000)
+    first, *others = sorted(runs, key=lambda run: run.result.at_least_ps)
+    ties = [run for run in others if alike(run.result.at_least_ps, first.result.at_least_ps)]
+    took = makespan_words(first.result)
     if len(ties) == len(others):
         return f"All take {took}, equal within rounding."
-    ratio = others[-1].result.makespan_ps / first.result.makespan_ps if first.result.makespan_ps else math.inf
+    ratio = others[-1].result.at_least_ps / first.result.at_least_ps if first.result.at_least_ps else math.inf
     longer = f"{100 * (ratio - 1):.3g} % longer" if ratio < 2 else f"{ratio:,.3g} times as long"
     said = f"{' and '.join(run.name for run in (first, *ties))}: {took}"
     return (f"The fastest is {said}" if not ties else f"The fastest are {said}, equal within rounding") + \
@@ -99,6 +98,7 @@ def several_sentence(runs: Sequence[Run]) -> str:
 def several_plain(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """What `--json` prints: a row per design."""
     return [{"design": run.name, "makespan_ns": run.result.makespan_ps / 1000,
+             "at_least_ns": run.result.at_least_ps / 1000,
              "parts_ns": {name: ps / 1000 for name, ps in run.parts.items()},
              "peak_memory_bytes": run.result.peak_memory, "figures": run.figures,
              "collectives": [{"op": each.op, "ranks": each.ranks, "payload_bytes": each.payload, "count": each.count,
