@@ -65,7 +65,7 @@ def test_the_page_of_a_run() -> None:
     assert "&lt;b&gt;&amp;mine" in text
     assert format_time(found.result.makespan) in text
     for words in ("Pipeline", "Parts of the time", "Memory over time", "Roofline", "Critical path",
-                  "<dd>llama3-8b</dd>", "<dd>tp 4, pp 2</dd>"):
+                  "<dd>llama3-8b</dd>", "<dd>tp 4, pp 2, mb 1</dd>"):
         assert words in text
     assert text == run_page(shown(training(), "<b>&mine"))
 

@@ -42,14 +42,15 @@ def picture(plot: Plot) -> str:
 
 def _layouts(found: Shortlist, files: tuple[str, ...]) -> str:
     """Layouts, each with a link to its design, whose knobs can be turned."""
+    from astrarium.report.pages.plan import step_first
     from astrarium.report.tables.shortlist import HEAD, remarks, row_of, shortlist_tables
 
     lines = [*found.lines, *([found.today] if found.today is not None else [])]
     several = len({line.device for line in lines}) > 1
     places = [str(place) for place in range(1, len(found.lines) + 1)] + ["now"]
-    rows = [row_of(place, line, several, found.factor) for place, line in zip(places, lines)]
+    rows = [step_first(row_of(place, line, several, found.factor)) for place, line in zip(places, lines)]
     head = "".join(f'<th class="{"l" if place < 2 else "r"}" scope="col">{escape(each)}</th>'
-                   for place, each in enumerate((*HEAD, "")))
+                   for place, each in enumerate((*step_first(HEAD), "")))
     body = "".join("<tr>" + "".join(f'<td class="{"l" if at < 2 else "r"}">{_cell(at, cell, file)}</td>'
                                     for at, cell in enumerate(row)) + f"<td>{_beside(files[0], file)}</td></tr>"
                    for row, file in zip(rows, files, strict=True))
