@@ -19,6 +19,8 @@ from astrarium.units import format_time
 
 __all__ = ["PAGE", "plan_page", "step_first"]
 
+EXPECTED = "80 % of measurements are expected within these ranges."
+
 
 def plan_page(found: Shortlist) -> str:
     """The page."""
@@ -62,8 +64,8 @@ def _layouts(found: Shortlist) -> Iterator[str]:
     yield section(f"Layouts, the {best} first", *parts)
     yield from figures("plan", found)
     within = intervals(found)
-    yield section("Intervals of the predictions", *map(note, within.title.splitlines()),
-                  table(within.head, within.rows, within.align, "Intervals") if within.rows else "")
+    yield section("Intervals of the predictions", *([note(EXPECTED)] if within.rows else []),
+                  *map(note, within.title.splitlines()), table(within.head, within.rows, within.align, "Intervals") if within.rows else "")
     lost = [(place, line.lost) for place, line in _lines(found) if line.lost]
     if lost:
         yield section("Slower than 1 by" if found.objective.name == "time" else "More than 1 by",

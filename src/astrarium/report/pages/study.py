@@ -58,7 +58,7 @@ def _best(report: StudyReport) -> Iterator[str]:
     knobs, memory = [name for name in varying if name not in names], _memory(report, [one for _, one in report.best])
     rechecked = ["contention", "ratio"] if report.rechecks else []
     rows = [_row(report, place, study, trial, knobs, memory) for place, (study, trial) in enumerate(report.best)]
-    around = ["80 %", "ties with 1"] if any(report.intervals.spans()) else []
+    around = ["80 % expected", "ties with 1"] if any(report.intervals.spans()) else []
     agent = ["agent", "seed"] if len(report.summaries) > 1 else []
     parts = [table(["", *_short(report, [*names, *knobs]), *(["peak memory"] if memory else []), *around, *rechecked,
                     *agent, "trial", "design"], rows, title="Best designs")]
