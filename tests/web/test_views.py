@@ -96,7 +96,8 @@ def test_a_design_with_changes_is_saved_as_a_file(server: Server, visitor: Visit
     ("config.json", '{"model_type": "llama", "hidden_size": 8}', "model"),
     ("job.sh", "torchrun pretrain_gpt.py", "launch"),
     ("engine.sh", "vllm serve llama3-8b --tensor-parallel-size 2", "engine"),
-    ("serve.yaml", "requests: {source: poisson}\n", "serving"), ("empty.yaml", "", "other"), ("nccl.log", "NCCL INFO", "log")])
+    ("serve.yaml", "requests: {source: poisson}\n", "serving"), ("empty.yaml", "", "other"),
+    ("nccl.log", "NCCL INFO", "log")])
 def test_a_dropped_file_is_recognised_by_its_content(visitor: Visitor, name: str, data: str, kind: str) -> None:
     answer = visitor.drop(name, data.encode())
     assert (answer.status, answer.json["kind"]) == (201, kind), answer.text

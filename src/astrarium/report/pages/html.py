@@ -68,7 +68,8 @@ def page(title: str, lead: str, parts: Iterable[str], about: About | None = None
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width='
             f'device-width,initial-scale=1"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
             f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
-            f'<a class="skip" href="#answer">To the answer</a><header><div class="top"><h1>{breakable(title)}</h1></div>\n'
+            f'<a class="skip" href="#answer">To the answer</a><header><div class="top"><h1>{breakable(title)}</h1>'
+            "</div>\n"
             f'<p class="lead">{escape(lead)}</p>{header}</header>\n{links}'
             f'<main id="answer">\n{text}\n{words}\n</main>\n<footer>Written by astrarium {escape(version())}. This '
             f"file loads nothing from anywhere.</footer>\n{script}</body></html>\n")

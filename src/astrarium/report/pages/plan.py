@@ -65,7 +65,8 @@ def _layouts(found: Shortlist) -> Iterator[str]:
     yield from figures("plan", found)
     within = intervals(found)
     yield section("Intervals of the predictions", *([note(EXPECTED)] if within.rows else []),
-                  *map(note, within.title.splitlines()), table(within.head, within.rows, within.align, "Intervals") if within.rows else "")
+                  *map(note, within.title.splitlines()),
+                  table(within.head, within.rows, within.align, "Intervals") if within.rows else "")
     lost = [(place, line.lost) for place, line in _lines(found) if line.lost]
     if lost:
         yield section("Slower than 1 by" if found.objective.name == "time" else "More than 1 by",

@@ -32,7 +32,8 @@ def study_page(report: StudyReport) -> str:
     facts = {"space": f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"}
     best = space.design(report.best[0][1].point) if report.best else space.base
     about = about_base(best, "best.yaml", **facts)
-    title = f"{subject(best) or 'Search'}: {' against '.join(_short(report, [each.name for each in report.goal.objectives]))}"
+    names = _short(report, [each.name for each in report.goal.objectives])
+    title = f"{subject(best) or 'Search'}: {' against '.join(names)}"
     return page(title, study_answer(report), (*_best(report), *figures("report", report, hidden_plots(report)),
                                               *_front(report), *_why(report), _summary(report)), about)
 
@@ -82,11 +83,12 @@ def _varying(report: StudyReport, trials: Sequence[Trial]) -> list[str]:
 
 
 def _memory(report: StudyReport, trials: Sequence[Trial]) -> list[str]:
-    """The peak memory of each trial, and whether it does not fit; nothing if it is an objective, or unknown of all."""
+    """The peak memory of each trial, and whether it does not fit; nothing if it is unknown of all, or an objective and
+    all fit."""
     known = [report.memory.get(trial.design) for trial in trials]
-    if not any(known) or any(each.name == "peak_memory" for each in report.goal.objectives):
-        return []
     fit = fits(report.space, trials, known)
+    if not any(known) or (TOO_LARGE not in fit and any(each.name == "peak_memory" for each in report.goal.objectives)):
+        return []
     return ["" if peak is None else format_bytes(peak) + f": {TOO_LARGE}" * (said == TOO_LARGE)
             for peak, said in zip(known, fit)]
 

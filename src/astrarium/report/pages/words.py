@@ -12,8 +12,9 @@ __all__ = ["abbreviated", "breakable", "words_section"]
 SPELT = {"micro-batch": ("mb", "micro_batch"), "exposed communication": ("exposed comm", "exposed_comm")}
 """Term -> how tables write it, beside the term itself."""
 ALWAYS = ("npu",)       # of every page
-SHORT = frozenset(("algbw", "bubble", "busbw", "cp", "dp", "ep", "extrapolated", "itl", "makespan", "mfu", "pp", "rank",
-                   "sp", "tp", "tpot", "ttft", "unvalidated", "zero", *SPELT))     # those that a page explains, if it has them
+SHORT = frozenset(("algbw", "bubble", "busbw", "cp", "dp", "ep", "extrapolated", "itl", "makespan", "mfu", "pp",
+                   "rank", "sp", "tp", "tpot", "ttft", "unvalidated", "zero", *SPELT))
+"""Terms that a page explains, if it has them."""
 MEANS = {spelt: TERMS[term] for term in SHORT for spelt in (term, *SPELT.get(term, ()))}
 _WORDS = re.compile(r"(?<![\w.-])(?:" + "|".join(sorted(map(re.escape, MEANS), key=len, reverse=True)) + r")(?![\w-])",
                     re.IGNORECASE)

@@ -25,8 +25,8 @@ from astrarium.search.sobol import Index, Sobol
 from astrarium.search.starts import base_name
 from astrarium.units import Quantity, format_bytes, format_flop_rate, format_rate, format_time
 
-__all__ = ["UNDECIDED", "best_table", "report_plain", "report_tables", "short_names", "shown", "sobol_name", "study_best",
-           "study_plain", "study_tables"]
+__all__ = ["UNDECIDED", "best_table", "report_plain", "report_tables", "short_names", "shown", "sobol_name",
+           "study_best", "study_plain", "study_tables"]
 
 SHOWN, LISTED = 10, 50      # designs in detail; trials of a front in a list
 UNDECIDED = "Which knob matters most is undecided: the intervals overlap."
@@ -182,7 +182,8 @@ def best_table(best: Sequence[Ranked], space: Space, goal: Goal) -> Iterator[Tab
     for title, cells in known:
         if any(cells) and title.replace(" ", "_") not in objectives:
             rows.append([title, *cells])
-            rows += _unfit(space, best) if title == "peak memory" else []
+        if title == "peak memory":
+            rows += _unfit(space, best)
     rows += [[name, *("" if value is None else str(_value(value)) for value in values)]
              for name, values in differing(space, trials)]
     rows += per_npu(space, trials)

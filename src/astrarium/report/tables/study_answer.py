@@ -19,7 +19,8 @@ def study_answer(report: StudyReport) -> str:
     trials = sum(each.trials for each in report.summaries)
     distinct = f", {report.summaries[0].distinct:,} distinct designs" if len(report.summaries) == 1 else ""
     infeasible = infeasible_words(report)
-    tried = f"{trials:,} trials{distinct} of the space's {report.space.count:,}{f'; {infeasible}' if infeasible else ''}"
+    tried = f"{trials:,} trials{distinct} of the space's {report.space.count:,}"
+    tried += f"; {infeasible}" if infeasible else ""
     if not report.best:
         return f"No trial met every requirement ({tried})."
     found = "; ".join(_found(report))

@@ -15,7 +15,7 @@ TOO_LARGE = "does NOT fit"
 
 def capacity_of(space: Space, trial: Trial) -> float | None:
     """The memory of an NPU of a trial's design, in bytes; None if the design does not say."""
-    design = space.design(trial.point)
+    design: object = space.design(trial.point)      # of a search of serving it is none
     capacity = design.memory.capacity if isinstance(design, Design) else None
     return None if capacity is None else float(capacity)
 
