@@ -61,8 +61,9 @@ def _best(report: StudyReport) -> Iterator[str]:
     rows = [_row(report, place, study, trial, knobs, memory) for place, (study, trial) in enumerate(report.best)]
     around = ["80 % expected", "ties with 1"] if any(report.intervals.spans()) else []
     agent = ["agent", "seed"] if len(report.summaries) > 1 else []
-    parts = [table(["", *_short(report, [*names, *knobs]), *(["peak memory"] if memory else []), *around, *rechecked,
-                    *agent, "trial", "design"], rows, title="Best designs")]
+    head = ["", *_short(report, [*names, *knobs]), *(["peak memory"] if memory else []), *around, *rechecked, *agent,
+            "trial", "design"]
+    parts = [table(head, rows, ">" * len(head), "Best designs")]
     if report.intervals.words:
         parts.append(details("How the intervals were taken", note(f"{report.intervals.words}.")))
     same = [axis.name for axis in report.space.axes if axis.name not in varying]

@@ -70,11 +70,9 @@ def _sentence(result: Result, units: Sequence[Sequence[Unit]], each: int) -> str
     span = result.makespan_ps / 1000
     busy = [sum(unit.end - unit.start for unit in mine) / span for mine in units]
     least, most = (f"{100 * end(busy):.1f} %" for end in (min, max))
-    passes = f"in passes or the optimizer {least}" + (f" to {most}" if most != least else "") + \
-        " of it, with the communication inside them."
-    said = f"{len(units):,} stages of a step of {format_time(span)}: " if len(units) > 1 else \
-        f"One stage of a step of {format_time(span)}: "
-    said += passes
+    said = (f"{f'{len(units):,} stages' if len(units) > 1 else 'One stage'} of a step of {format_time(span)}; passes "
+            f"and the optimizer, with the communication inside them, take {least}"
+            + (f" to {most}" if most != least else "") + " of it.")
     said += f" {each:,} neighbouring passes are drawn as one, each pass as wide as its time." if each > 1 else ""
     return said + (f" The first {SHOWN} stages are drawn." if len(units) > SHOWN else "")
 
