@@ -201,7 +201,7 @@ def importance(answer: Searched) -> Plot:
     said = f"{first} matters most for {report.goal.objectives[0].name}" if first else UNDECIDED.removesuffix(".")
     return Plot("Which knobs matter", f"{said}. Importance: how much a model of the trials errs more if the values of "
                 "a knob are shuffled, as a share of the variance (lines: 95 %). The model's R² is "
-                f"{report.model.r2:.3f} on trials that it has not seen; agents chose them, so they are no uniform sample.",
+                f"{report.model.r2:.3f} on trials that it has not seen; agents chose them: no uniform sample.",
                 (Layer("bar", columns, colour=PALETTE[0]), Layer("rule", spans, colour="muted", size=2)),
                 Axis("importance", "share"), Axis(order=tuple(names)))
 
