@@ -7,24 +7,43 @@ from collections.abc import Iterator
 from astrarium.report.tables.alike import alike
 from astrarium.report.tables.study import shown
 from astrarium.report.tables.study_data import StudyReport
+from astrarium.report.tables.study_fit import unfit_sentence
 from astrarium.search.analysis import most_important
 from astrarium.search.starts import base_name
 
-__all__ = ["study_answer"]
+__all__ = ["hidden_plots", "infeasible_words", "study_answer"]
 
 
 def study_answer(report: StudyReport) -> str:
     """The answer: best of each objective against the base, trials, what is undecided."""
     trials = sum(each.trials for each in report.summaries)
     distinct = f", {report.summaries[0].distinct:,} distinct designs" if len(report.summaries) == 1 else ""
-    tried = f"{trials:,} trials{distinct} of {report.space.count:,} feasible"
+    infeasible = infeasible_words(report)
+    tried = f"{trials:,} trials{distinct} of the space's {report.space.count:,}"
+    tried += f"; {infeasible}" if infeasible else ""
     if not report.best:
         return f"No trial met every requirement ({tried})."
     found = "; ".join(_found(report))
     front = f" {len(report.front):,} designs are on the Pareto front." if len(report.goal.objectives) > 1 else ""
-    undecided = list(_undecided(report))
-    return (f"{found[:1].upper()}{found[1:]} ({tried}).{front}"
+    undecided, best = list(_undecided(report)), report.best[0][1]
+    unfit = unfit_sentence(report.space, best, report.memory.get(best.design))
+    return (f"{found[:1].upper()}{found[1:]} ({tried}).{front}{f' {unfit}' if unfit else ''}"
             + (f" Undecided: {'; '.join(undecided)}." if undecided else ""))
+
+
+def infeasible_words(report: StudyReport) -> str:
+    """How many trials were refused, and how many miss a requirement; empty if all are feasible."""
+    infeasible, refused = (sum(counts) for counts in zip(*((each.infeasible, each.refused)
+                                                           for each in report.summaries)))
+    missed = infeasible - refused
+    parts = [f"{refused:,} refused"] * bool(refused)
+    parts += [f"{missed:,} miss{'es' * (missed == 1)} a requirement"] * bool(missed)
+    return f"{infeasible:,} infeasible: {', '.join(parts)}" if parts else ""
+
+
+def hidden_plots(report: StudyReport) -> tuple[str, ...]:
+    """Plots that a page leaves out, as they would only show that nothing is decided."""
+    return ("importance",) if report.importances and not most_important(report.importances) else ()
 
 
 def _found(report: StudyReport) -> Iterator[str]:

@@ -51,13 +51,14 @@ def answered(name: str, changes: Mapping[str, Any], context: Context, *, brief: 
 
 
 def design_page(question: Ask, context: Context) -> dict[str, Any]:
-    """The knobs as HTML, with what was changed in its place."""
-    serving = context.is_serving(question.design)
+    """The knobs as HTML, with what was changed in its place; `capacity`: whether the design has a memory capacity."""
+    serving, capacity = context.is_serving(question.design), False
     if serving:
         sets, knobs, what = dict(question.sets), serving_knobs(question.design, context), "a stream of requests"
     else:
         base = context.design(question.design, {})
         sets, knobs, what = {**question.sets, **followed(base, question.sets)}, knobs_of(base), _what(base)
+        capacity = base.memory.capacity is not None
     sections: dict[str, list[Shown]] = {}
     for knob in knobs:
         sections.setdefault(knob.section, []).append(knob)
@@ -66,7 +67,7 @@ def design_page(question: Ask, context: Context) -> dict[str, Any]:
                    + "".join(_control(knob, sets, "k") for knob in found if not usual(knob)) + "</details>"
                    for section, found in sections.items())
     return {"html": f'<div class="knobs" id="usual">{first}</div>{more}', "count": len(knobs), "what": what,
-            "serving": serving}
+            "serving": serving, "capacity": capacity}
 
 
 def answer(question: Ask, context: Context) -> dict[str, Any]:
