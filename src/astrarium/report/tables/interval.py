@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cost import FIGURES, Figure
+from astrarium.cost.interval import Interval
 from astrarium.report.tables.table import Table
 from astrarium.units import format_time
 
 if TYPE_CHECKING:
-    from astrarium.cost.interval import Interval
     from astrarium.result import Result
 
 __all__ = ["interval_remarks", "interval_table", "plain_interval", "span", "tie_words"]
@@ -33,14 +34,22 @@ def span(within: Interval, name: str, value: float, figures: Mapping[str, Figure
     return f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}"
 
 
-def interval_remarks(every: Iterable[Interval | None]) -> list[str]:
-    """What the intervals of several designs rest on, each once, and the rows that several rest on with the first."""
-    found: dict[str, None] = {}
-    said: set[str] = set()
-    for within in {each.words: each for each in every if each is not None}.values():
-        found[f"interval: {within.widened if within.widened and within.basis in said else within.words}"] = None
+def interval_remarks(every: Iterable[Interval | None], names: Iterable[str] = ()) -> list[str]:
+    """What the intervals of several designs rest on, each once, and the rows that several rest on with the first; of
+    designs with `names`, whose interval it is if they have several."""
+    whose: dict[str, list[str]] = {}
+    found: dict[str, Interval] = {}
+    for within, name in zip_longest(every, names, fillvalue=""):
+        if isinstance(within, Interval):
+            found.setdefault(within.words, within)
+            whose.setdefault(within.words, []).append(name)
+    lines, said = list[str](), set[str]()
+    for words, within in found.items():
+        of = [name for name in whose[words] if name] if len(found) > 1 else []
+        shown = f"{within.widened} than that of the same rows" if within.widened and within.basis in said else words
+        lines.append(f"interval{' of ' * bool(of)}{', '.join(of)}: {shown}")
         said.add(within.basis)
-    return list(found)
+    return lines
 
 
 def tie_words(value: float, one: tuple[float, Interval], name: str) -> str:

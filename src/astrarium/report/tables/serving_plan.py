@@ -104,7 +104,7 @@ def _changes(today: Line, best: Line) -> Table:
 
 def _spans(every: Sequence[tuple[str, Line]], found: ServingPlan) -> Table:
     """The interval of each line's rate, or of its GPUs for a rate; whether it is undecided if the first is better."""
-    about = [*interval_remarks(line.within for _, line in every if line.within is not None),
+    about = [*interval_remarks((line.within for _, line in every), (place for place, _ in every)),
              *([f"undecided between devices: {DIFFERENT}"] if len(found.models) > 1 else [])]
     if not any(line.span for _, line in every):
         return Table("\n".join(about), "", ())

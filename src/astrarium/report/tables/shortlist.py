@@ -158,7 +158,7 @@ def intervals(found: Shortlist) -> Table:
     where no line has an interval."""
     every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
     every += [] if found.today is None else [("now", found.today)]
-    about: list[str] = list(interval_remarks(line.within for _, line in every))
+    about: list[str] = list(interval_remarks((line.within for _, line in every), (place for place, _ in every)))
     if not any(line.within.known for _, line in every):
         return Table("\n".join(about), "", ())
     about = [*about, SCALED] if found.measured is not None else about
