@@ -115,6 +115,8 @@ TERMS = {
     "endpoint delay": "The time between the arrival of a chunk and the first message that follows from it.",
     "ep": "Expert parallelism: ranks share the experts of a layer.",
     "exposed communication": "The time in which a rank communicates and does not compute.",
+    "extrapolated": "Of an interval: no measured row has what the brackets name, so both ends are further out than "
+                    "those of the measured rows.",
     "figure": "One number of a run or a design (time, memory, energy, money), usable as an objective.",
     "fold": "To run one rank for all ranks of its class, if this is proved to give the same integers.",
     "front": "The trials that no other trial is better than in every objective.",
@@ -161,6 +163,8 @@ TERMS = {
     "trace": "A Chakra execution trace: the nodes of each rank, and what they wait for.",
     "trial": "A point of a space that was judged.",
     "ttft": "Time to first token: from the arrival of a request to its first token.",
+    "unvalidated": "Too few rows like the design were measured to know the error of its prediction; an interval, if "
+                   "there is one, is that of rows of other devices or settings.",
     "zero": "ZeRO stage: what is sharded over dp (1: optimizer states, 2: gradients too, 3: parameters too).",
 }
 """The words of the product, each with one meaning: docs/reference/glossary.md."""

@@ -145,16 +145,32 @@ def test_a_refused_value_says_why_and_the_answer_stays(opened: Open) -> None:
     assert wrong == []
 
 
-def test_a_search_by_keyboard_alone(opened: Open) -> None:
+def test_a_search_by_keyboard_alone(opened: Open, workbench: Server) -> None:
     page, wrong = opened("/design/small.yaml?set=network.dims%5B0%5D.latency%3D2%20us")
     page.wait_for_selector(".tile")
     tab_to(page, "#search")
     page.keyboard.press("Enter")
     assert page.input_value(".choice select") == "network.dims[0].latency"
+    assert page.inner_text(".choice option:checked") == "dim 0: latency · network.dims[0].latency"
+    assert page.input_value("[name=require]") == "peak_memory <= memory.capacity"
     tab_to(page, "#searching button.first")
     page.keyboard.press("Enter")
     page.wait_for_selector("#found table", timeout=60_000)
     assert page.inner_text("#state") == "done"
+    assert wrong == []
+    space = next(path.read_text() for path in workbench.folder.glob("space-*.yaml"))
+    assert "require: peak_memory <= memory.capacity" in space
+    jobs = opened("/jobs").page.inner_text("main")
+    assert re.search(r"search around small.yaml\s+done\s+\d+ trials, best makespan .*, took [\d.]+ s", jobs)
+
+
+def test_a_typed_value_moves_the_slider_to_the_nearest(opened: Open) -> None:
+    page, wrong = opened("/design/small.yaml")
+    page.wait_for_selector(".tile")
+    field, slider = "[id='u-network.dims[0].bandwidth']", "#usual [aria-label='network.dims[0].bandwidth']"
+    for text, place in (("9999 GB/s", "32"), ("1 GB/s", "0"), ("450 GB/s", "16")):
+        page.fill(field, text)
+        assert page.input_value(slider) == place
     assert wrong == []
 
 

@@ -107,6 +107,8 @@ def test_known_rows() -> None:
 def test_unknown_rows() -> None:
     with pytest.raises(ar.InputError, match=r"catalog.devices: 'h1000' is not known; .*did you mean"):
         catalog.device("h1000")
+    with pytest.raises(ar.InputError, match=r"`astrarium list devices` prints \(h100_sxm, h200_sxm, h20, \.\.\.\)$"):
+        catalog.device("H999")
     for kind in ("devices", "models", "stacks"):        # many rows: no list of all of them
         with pytest.raises(ar.InputError, match=rf"expected a name that `astrarium list {kind}` prints"):
             catalog.name_of(kind, "llama3_88b")

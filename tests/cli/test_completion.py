@@ -32,6 +32,20 @@ def test_bash_completes_verbs_and_flags(run: Run, tmp_path: Path) -> None:
         assert expected <= set(done.stdout.split()), line
 
 
+def test_fish_has_verbs_flags_and_files(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    shtab = pytest.importorskip("shtab", "1.13")
+    said = run("completion", "fish")
+    assert (said.code, said.err) == (0, "")
+    lines = [line for line in said.out.splitlines() if line.startswith("complete -c astrarium")]
+    assert any(" plan " in line for line in lines)
+    assert any("_using plan'" in line and "-l device" in line for line in lines)
+    assert any("_using run'" in line and "-l catalog" in line and "__fish_complete_path" in line for line in lines)
+    if shutil.which("fish") is not None:
+        subprocess.run(["fish", "--no-execute"], input=said.out, text=True, check=True)
+    monkeypatch.setattr(shtab, "SUPPORTED_SHELLS", ["bash"])
+    assert "this version of shtab has no fish; expected shtab 1.13 or later" in run("completion", "fish").err
+
+
 def test_without_the_extra_it_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     said = run("completion", "bash")
@@ -41,4 +55,4 @@ def test_without_the_extra_it_says_what_to_install(run: Run, monkeypatch: pytest
 
 
 def test_an_unknown_shell_is_refused(run: Run) -> None:
-    assert run("completion", "fish").code == 2
+    assert run("completion", "nushell").code == 2

@@ -177,6 +177,19 @@ def test_head_room_is_said(run: Run, root: Path, capacity: str, verdict: str) ->
     assert f"of {capacity}: {verdict}" in said.out
 
 
+def test_recomputation_without_effect_is_said(tmp_path: Path, run: Run) -> None:
+    work = {"source": "transformer", "model": "gpt2-small", "seq": 128, "global_batch": 1, "recompute": "selective"}
+    path = tmp_path / "design.json"
+    path.write_text(json.dumps({"compute": "h100_sxm", "workload": work,
+                                "network": {"dims": [{"like": "dgx_h100_nvswitch", "npus": 1}]}}))
+    said = run("run", path)
+    assert "workload.recompute: selective has no effect: flash attention is one kernel" in said.err
+    plain = run("run", path, "--set", "workload.recompute=none")
+    assert said.out.splitlines()[1:] == plain.out.splitlines()[1:]
+    for other in ("workload.attention=unfused", "workload.recompute_modules=[attention, norms]"):
+        assert "has no effect" not in run("run", path, "--set", other).err
+
+
 def test_uses_of_a_stack_beside_its_own(tmp_path: Path, run: Run) -> None:
     """An engine that serves trained without a word, and DDP sharded weights."""
     work = {"source": "transformer", "model": "llama3-8b", "seq": 128, "tp": 8, "zero": 1, "global_batch": 1}

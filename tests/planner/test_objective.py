@@ -11,6 +11,7 @@ from tests.planner.spaces import DENSE, QUICK
 
 from astrarium.cli import main
 from astrarium.cost import FIGURES
+from astrarium.cost.assumed import price_hint
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 from astrarium.planner import plan
@@ -21,6 +22,7 @@ from astrarium.planner.machine import Machine, machine_of
 from astrarium.planner.objective import objective_of, priced
 from astrarium.planner.planning import line_of
 from astrarium.planner.terms import cost_of, powers_of, terms_of
+from astrarium.report.tables.shortlist import remarks
 from astrarium.simulate import simulate
 
 SMALL: dict[str, Any] = {**QUICK.fixed, "pp": [1, 2], "tp": [1, 2], "virtual_stages": [1], "zero": [0, 1]}
@@ -141,6 +143,18 @@ def test_a_plan_of_owned_systems_has_the_price_of_rented_ones() -> None:
     rented = plan(DENSE, "h200_sxm", 8, cost="nebius_h200_2025", **how).best
     assert rented.figures["cost_per_tera_tokens"] == pytest.approx(line.rented["nebius_h200_2025"])
     assert rented.rented == {}
+
+
+def test_a_plan_without_prices_names_the_flags_that_show_them() -> None:
+    assert price_hint(["h200_sxm"]) == \
+        "prices: --cost us_h200_2025 or nebius_h200_2025 (3.50 $/h); --objective cost compares by them"
+    assert price_hint(["h200_sxm", "h100_sxm"]) == "prices: --objective cost compares by them"
+    assert price_hint(["tpu_v5p"]) == price_hint(["h200_sxm", "tpu_v5p"]) == ""
+    how: dict[str, Any] = {"seq": 2048, "global_batch": 16, "compute": "roofline", "collectives": "simulated",
+                           "stack": "none", "fixed": {**SMALL, "tp": [1], "pp": [1]}, "top": 1}
+    assert list(remarks(plan(DENSE, "h200_sxm", 8, **how)))[-1] == price_hint(["h200_sxm"])
+    shown = plan(DENSE, "h200_sxm", 8, cost="us_h200_2025", **how)
+    assert not any(each.startswith("prices:") for each in remarks(shown))
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,7 +62,11 @@ def test_lines_within_the_interval_tie_and_others_say_that_they_are_unvalidated(
     assert {line.tie for line in shown.lines[1:]} == {True, False}
     text = [text_of(table) for table in shortlist_tables(shown)]
     assert f"80 % of {row['rows']} unseen measured rows of stack nemo on h100_sxm" in text[1]
-    assert text[1].count("ties with 1") == sum(bool(line.tie) for line in shown.lines)
+    inside = [line.tie and line.time <= shown.best.time * row["high"] for line in shown.lines]
+    assert text[1].count("within the interval of 1") == sum(map(bool, inside))
+    ties = sum(bool(line.tie) for line in shown.lines)
+    assert text[1].count("1 is within its interval") == ties - sum(map(bool, inside))
+    assert text[0].count(" ~ ") == ties > 0
     both = ar.plan(DENSE, ["h100_sxm", "h200_sxm"], 16, seq=2048, global_batch=16, top=2, fixed=FIX, **more)
     assert all(bool(line.within.extrapolated) is (line.device == "h200_sxm") for line in both.lines)
     assert any("unvalidated" in text_of(table) for table in shortlist_tables(both))
@@ -276,6 +280,16 @@ def test_long_sequences_say_that_mfu_counts_masked_scores(found: ar.Shortlist) -
             f"{100 * hfu:.1f} %)") in str(long)
 
 
+@pytest.mark.parametrize(("device", "said"), [
+    ("h200_sxm", "dgx_h100_nvswitch in a host of h200_sxm: NVLink 4 and NVSwitch of a DGX H100 or H200 (NVIDIA DGX "
+                 "H100/H200 User Guide"), ("h100_sxm", ""), ("b200", "")])
+def test_a_network_named_after_another_device_has_a_reason(device: str, said: str) -> None:
+    assumed = machine_of(device, 16, None).assumed
+    found = next((each for each in assumed if " in a host of " in each), "")
+    assert found.startswith(said)
+    assert bool(found) is bool(said)
+
+
 def test_command_line(run: Run, tmp_path: Path) -> None:
     design = tmp_path / "d.yaml"
     fix = [f"--fix={name}={','.join(map(str, values))}" for name, values in {**FIX, "recompute": ["none"]}.items()]
@@ -301,11 +315,11 @@ def test_a_tie_is_no_advice(tmp_path: Path) -> None:
     found = ar.plan_from(str(path), "h100_sxm", top=1, fixed=fixed | {"micro_batch": [2]}, measured="30%")
     assert found.today is not None
     (said,) = [line for line in str(found).splitlines() if line.startswith("Line 1, ")]
-    assert "; a tie with today's: measure it before you rely on it; extrapolated (" in said
+    assert "; one is within the interval of the other: measure it before you rely on it; extrapolated (" in said
     assert "ZeRO 3, rows have ZeRO 1" in said
     assert "; it needs Megatron FSDP (--use-megatron-fsdp" in said
     assert "line 1 against today's layout: " in str(found)
-    assert "which is a tie" in str(found)
+    assert "; one is within the interval of the other" in str(found)
 
 
 def test_top_of_a_wider_search_is_the_same() -> None:

@@ -181,6 +181,11 @@ def test_wrong_questions_are_refused(fixed: dict[str, list[int]], lift: list[str
         list(layouts(job_of(DENSE, seq=2048, global_batch=16), 16, 8, fixed, lift))
 
 
+def test_a_plan_of_recomputation_without_effect_says_so() -> None:
+    with pytest.raises(InputError, match="no layout of 16 NPUs is left: recompute selective changes nothing"):
+        ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, fixed={"recompute": ["selective"]})
+
+
 def test_recomputing_everything_has_no_lower_floor() -> None:
     """The search looks at such a layout only where the lower bound of the same one without recomputation is low
     enough."""

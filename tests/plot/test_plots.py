@@ -262,3 +262,15 @@ def test_a_waterfall_of_studies_ends_at_the_second(before, after, rises):
     assert tuple(bars["colour"].values[1:3]) == kinds
     better = plot.colours[kinds[0]]
     assert better == "#228833"
+
+
+def test_a_waterfall_of_one_knob_names_it_and_compares_nothing():
+    base = ar.Design(workload=ar.SingleCollective(op="all_reduce", payload="80 MB"), network=ar.Network(
+        [ar.Switch(4, bandwidth="100 GB/s", latency="1 us"), ar.Switch(2, bandwidth="50 GB/s", latency="1 us")]))
+    from astrarium.config import replace_all
+    from astrarium.search.explain import explain
+
+    said = ar.plot.waterfall(explain(base, replace_all(base, {"network.dims[1].bandwidth": "5 GB/s"}))).sentence
+    assert said.endswith("; network.dims[1].bandwidth: 50 GB/s to 5 GB/s is all that differs.")
+    two = replace_all(base, {"network.dims[1].bandwidth": "5 GB/s", "network.dims[0].latency": "2 us"})
+    assert "matters most" in ar.plot.waterfall(explain(base, two)).sentence

@@ -74,7 +74,10 @@ def test_rows_of_several_intervals_are_named_once() -> None:
     said = interval_remarks([first, None, replace(first, extrapolated=("ZeRO 3, rows have ZeRO 1",)), first,
                              replace(first, rows=20)])
     assert [each.count("unseen measured rows") for each in said] == [1, 0, 1]
-    assert said[1] == "interval: extrapolated (ZeRO 3, rows have ZeRO 1): each end 8 % further out"
+    assert said[1] == ("interval: extrapolated (ZeRO 3, rows have ZeRO 1): each end 8 % further out than that of the "
+                       "same rows")
+    named = interval_remarks([first, replace(first, rows=20), first], ("1", "2", "now"))
+    assert [each.partition(":")[0] for each in named] == ["interval of 1, now", "interval of 2"]
 
 
 @pytest.mark.parametrize(("sure", "beyond", "expected"), [

@@ -17,7 +17,7 @@ from astrarium.report.pages.run import kernel_part, run_page
 from astrarium.report.plot.plots.roofline import kernel_sums
 from astrarium.units import format_time
 
-EMPTY = {"meta", "br", "rect", "path", "circle", "polyline"}
+EMPTY = {"meta", "br", "wbr", "rect", "path", "circle", "polyline"}
 ROW = ("source,case,gpu,n_gpus,model,params_B,layers,hidden,heads,kv_heads,ffn,vocab,seq,tp,pp,dp,cp,ep,vp,mbs,gbs,"
        "recompute,precision,zero,step_s,model_tflops_gpu,tok_s_gpu,mem_GiB,note,mark")
 
@@ -65,7 +65,7 @@ def test_the_page_of_a_run() -> None:
     assert "&lt;b&gt;&amp;mine" in text
     assert format_time(found.result.makespan) in text
     for words in ("Pipeline", "Parts of the time", "Memory over time", "Roofline", "Critical path",
-                  "<dd>llama3-8b</dd>", "<dd>tp 4, pp 2</dd>"):
+                  "<dd>llama3-8b</dd>", "<dd>tp 4, pp 2, mb 1</dd>"):
         assert words in text
     assert text == run_page(shown(training(), "<b>&mine"))
 

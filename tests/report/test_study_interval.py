@@ -45,12 +45,12 @@ def test_designs_within_the_interval_of_the_best_tie(tmp_path: Path) -> None:
         for each in ten[1:]]
     assert {each["tie"] for each in ten[1:]} == {True, False}
     text = "\n".join(map(text_of, study_tables(study, "space")))
-    assert "ties with 1" in text
+    assert "undecided against 1" in text
     assert f"80 % of {NEMO['rows']} unseen measured rows of stack nemo on h100_sxm" in text
     report = study_report([load_study(str(tmp_path / "a.study"))])
     told = "\n".join(map(text_of, report_tables(report)))
-    assert "ties with 1" in told.split("best designs (interval: 80 % of ")[1]
-    assert "ties with 1" in study_page(report)
+    assert "undecided against 1" in told.split("best designs (interval: 80 % of ")[1]
+    assert "undecided against 1" in study_page(report)
 
 
 def test_rates_have_the_interval_turned_round(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_designs_without_measured_rows_are_unvalidated_and_tie_with_nobody(tmp_p
     text = "\n".join(map(text_of, study_tables(study, "space")))
     assert "unvalidated: 0 unseen measured rows of stack megatron-core on h100_sxm" in text
     assert "80 %" not in text
-    assert "ties" not in text
+    assert "undecided against" not in text
 
 
 def test_designs_outside_the_rows_say_that_their_interval_is_extrapolated(tmp_path: Path) -> None:

@@ -10,12 +10,17 @@ from tests.report.test_study_interval import DESIGN
 
 import astrarium as ar
 from astrarium.report.pages.study import study_page
-from astrarium.report.tables.study_answer import study_answer
+from astrarium.report.tables.study import best_table, short_names
+from astrarium.report.tables.study_answer import hidden_plots, infeasible_words, study_answer
 from astrarium.report.tables.study_data import StudyReport, study_report
+from astrarium.report.tables.study_fit import capacity_of
+from astrarium.search.analysis import most_important
 from astrarium.search.studyfile import load_study
+from astrarium.units import format_bytes
 
 
 def report(folder: Path, tp: int, *objectives: str, seeds: int = 1, require: str = "") -> StudyReport:
+    folder.mkdir(exist_ok=True)
     (folder / "design.yaml").write_text(DESIGN.replace("tp: 8, dp: 2", f"tp: {tp}, dp: {16 // tp}"))
     space = ar.Space(ar.load_design(folder / "design.yaml"), {"workload.tp": [1, 2, 4, 8], "workload.micro_batch": [
         1, 2]}, derived={"workload.dp": "16 // workload.tp"})
@@ -83,3 +88,70 @@ def test_convergence_shows_designs_down_to_the_line(tmp_path: Path, seeds: int) 
     assert max(dots) > min(line)
     left = len(own) - len(dots)
     assert (f"{left} worse ones are left out" in plot.sentence) == (left > 0)
+
+
+def test_designs_that_do_not_fit_are_marked(tmp_path: Path) -> None:
+    """Where no requirement keeps them out: in the answer, the table and the page; and memory is on the page."""
+    found = report(tmp_path, 8, "makespan", require="peak_memory > 1 GB")
+    page, best = study_page(found), found.best[0][1]
+    memory = [found.memory[trial.design] for _, trial in found.best]
+    large = [peak > capacity_of(found.space, best) for peak in memory]      # type: ignore[operator]
+    assert 0 < sum(large) < len(large)
+    assert page.count("B: does NOT fit</td>") == sum(large)
+    assert all(format_bytes(peak) in page for peak in memory)
+    cells = next(row for table in best_table(found.ranked, found.space, found.goal) for row in table.rows
+                 if row[0].strip() == "of memory.capacity")
+    assert [cell == "does NOT fit" for cell in cells[1:]] == large
+    answer = study_answer(found)
+    assert (f"Trial {best.number} does NOT fit" in answer) == large[0]
+    asked = report(tmp_path / "asked", 8, "makespan", require="peak_memory <= memory.capacity")
+    assert "does NOT fit" not in study_page(asked)
+
+
+def test_infeasible_trials_are_refused_or_miss_a_requirement(tmp_path: Path) -> None:
+    found = report(tmp_path, 8, "makespan", require="peak_memory <= memory.capacity")
+    one = found.summaries[0]
+    assert one.infeasible > 0
+    words = infeasible_words(found)
+    assert words.startswith(f"{one.infeasible} infeasible: ")
+    assert sum(map(int, re.findall(r"\d+", words.partition(": ")[2]))) == one.infeasible
+    assert words in study_answer(found)
+    assert f"{words}." in study_page(found)
+    assert infeasible_words(report(tmp_path / "all", 8, "makespan")) == ""
+
+
+def test_an_objective_that_is_a_knob_is_shown_once_with_its_unit(tmp_path: Path) -> None:
+    path = "network.dims[1].bandwidth_per_npu"
+    (tmp_path / "design.yaml").write_text(DESIGN)
+    space = ar.Space(ar.load_design(tmp_path / "design.yaml"), {path: ["25 GB/s", "50 GB/s"], "workload.tp": [4, 8]},
+                     derived={"workload.dp": "16 // workload.tp"})
+    ar.search(space, ["makespan", path], agent="grid", trials=4, study=str(tmp_path / "a.study"))
+    found = study_report([load_study(str(tmp_path / "a.study"))])
+    page = re.sub("<wbr>", "", study_page(found))
+    assert len(re.findall(r"<th[^>]*>dims\[1\]\.bandwidth_per_npu</th>", page)) == 2       # the best, and the front
+    assert f"best {path} 25 GB/s" in study_answer(found)
+    assert "best network.dims[1].bandwidth_per_npu 25 GB/s." in ar.plot.pareto(found).sentence
+
+
+@pytest.mark.parametrize("knob", ["network.dims[0].latency", "workload.seq"])
+def test_what_is_undecided_has_no_chart(tmp_path: Path, knob: str) -> None:
+    (tmp_path / "design.yaml").write_text(DESIGN)
+    values = ["1 us", "2 us", "3 us"] if "latency" in knob else [1024, 4096, 8192]
+    space = ar.Space(ar.load_design(tmp_path / "design.yaml"), {
+        knob: values, "network.dims[1].latency": ["3 us", "4 us", "5 us"], "workload.vocab_multiple": [1, 2, 128]})
+    ar.search(space, "makespan", agent="grid", trials=27, study=str(tmp_path / "a.study"))
+    found = study_report([load_study(str(tmp_path / "a.study"))])
+    assert found.importances
+    assert (most_important(found.importances) is None) == ("latency" in knob)
+    page, undecided = study_page(found), most_important(found.importances) is None
+    assert ("<details><summary>The estimates</summary>" in page) == undecided
+    assert ("how much a model of the trials errs more" in page.partition("<details><summary>The estimates")[0]
+            ) != undecided
+    assert hidden_plots(found) == (("importance",) if undecided else ())
+
+
+def test_names_of_knobs_are_short_where_that_is_unique() -> None:
+    assert short_names(["workload.tp", "network.backend", "memory.bandwidth"]) == {
+        "workload.tp": "tp", "network.backend": "backend", "memory.bandwidth": "memory.bandwidth"}
+    assert short_names(["collective.model", "workload.model"]) == {
+        "collective.model": "collective.model", "workload.model": "workload.model"}

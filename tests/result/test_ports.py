@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import random
 from pathlib import Path
@@ -23,6 +24,8 @@ from astrarium.planner.explore import Trial
 from astrarium.planner.layout import Layout
 from astrarium.planner.lower_bound import LowerBound
 from astrarium.report.notes.ports import port_notes
+from astrarium.report.tables.summary import network_table, time_table
+from astrarium.search.explain import explain
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 from astrarium.vocab import CommOp
 
@@ -147,6 +150,26 @@ def test_figures_count_with_what_ports_need_and_a_run_says_so(tmp_path: Path, ru
     said = run("run", str(path))
     assert "needs its port of network.dims[1] for" in said.err
     assert "collective.model: simulated shares ports" in said.err
+
+
+def test_all_that_is_shown_of_a_run_counts_with_what_ports_need(tmp_path: Path, run: Run) -> None:
+    """A newcomer saw 55 s in the table, 68 s on stderr and in a search."""
+    design, wide = experts(), replace(experts(), network=network(nics="500 GB/s"))
+    result = ar.simulate(design)
+    bound = f">= {result.at_least}"
+    assert sum(result.spent.values()) == result.at_least_ps
+    times = time_table(result, "").rows
+    assert times[0][1] == bound
+    assert any(row[0] == "  collectives that share ports" and "port of dim 1" in row[3] for row in times)
+    assert ("busiest port", "", "100.0 %", f"needed: dim 1, of rank {result.first_rank}") in times
+    assert [row[-1] for row in network_table(result).rows][1] == "100.0 %"
+    for name, each in ("a.yaml", design), ("b.yaml", wide):
+        (tmp_path / name).write_text(config.dumps(each), "utf-8")
+    for words in (["a.yaml"], ["a.yaml", "b.yaml"]):
+        said = run("run", *(str(tmp_path / name) for name in words), "--html", str(tmp_path / "page.html"))
+        assert bound in said.out
+        assert html.escape(bound) in (tmp_path / "page.html").read_text()
+    assert explain(design, wide).before == result.at_least_ps
 
 
 def test_the_lower_bound_of_a_step_knows_all_that_its_ports_need() -> None:

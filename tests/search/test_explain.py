@@ -141,8 +141,16 @@ def test_a_ring_against_its_closed_form() -> None:
                          collective=ar.Collective(all_reduce=["ring"]))
     found = explain(ring("50 GB/s", "500 ns"), ring("100 GB/s", "700 ns"))
     assert {each.knobs[0].knob: each.contribution for each in found.changes} == {
-        "network.dims[*].latency": 14 * 200_000, "network.dims[*].bandwidth": -14 * 100_000_000}
+        "network.dims[0].latency": 14 * 200_000, "network.dims[0].bandwidth": -14 * 100_000_000}
     assert all(each.alone == each.step == each.contribution for each in found.changes)
+
+
+def test_a_knob_has_the_number_of_its_dim_unless_several_differ() -> None:
+    first = four_dims()
+    one = replace_all(first, {"network.dims[2].latency": "3 us"})
+    both = replace_all(one, {"network.dims[1].latency": "3 us"})
+    assert [each.knob for each in differences(first, one)] == ["network.dims[2].latency"]
+    assert [each.knob for each in differences(first, both)] == ["network.dims[*].latency"]
 
 
 def test_equal_designs_and_the_way_back() -> None:
@@ -174,7 +182,7 @@ def test_knobs_that_only_go_together_are_one() -> None:
         ["network.dims", "collective.all_reduce"], ["collective.chunks"]]
     other = replace_all(first, {"network.dims[3].bandwidth": None, "network.dims[3].bandwidth_per_npu": "70 GB/s"})
     assert [[knob.knob for knob in each.knobs] for each in explain(first, other).changes] == [
-        ["network.dims[*].bandwidth", "network.dims[*].bandwidth_per_npu"]]
+        ["network.dims[3].bandwidth", "network.dims[3].bandwidth_per_npu"]]
 
 
 def test_sections_of_another_kind_are_one_knob() -> None:

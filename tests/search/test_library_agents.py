@@ -15,6 +15,7 @@ from astrarium.errors import InputError, install_line
 from astrarium.search import Space, search
 from astrarium.search.agents import agent_options
 from astrarium.search.agents.base import Told, needed
+from astrarium.search.axes import Point
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.exam import GOAL, Problem, best_after, dominated_area, front_after, problems, sit
 from astrarium.search.goal import goal_of
@@ -44,6 +45,17 @@ def test_lives_on_when_everything_is_infeasible(agent: str) -> None:
         assert points
         assert all(space.number(point) >= 0 for point in points)
         agent_.tell([Told(point, (float("inf"),)) for point in points])
+
+
+def test_nsga2_goes_on_without_new_children() -> None:
+    """It ended after 379 of these 1,620 designs, "there are no more"."""
+    ready("nsga2")
+    space, known = small_space(), set[Point]()
+    agent = agent_options("nsga2").start(space, GOAL, 5)
+    while points := agent.ask(32):
+        known.update(points)
+        agent.tell([Told(point, (float(sum(point)),)) for point in points])
+    assert len(known) == space.count
 
 
 @pytest.mark.parametrize("agent", ["tpe", "nsga2"])

@@ -10,6 +10,7 @@ from tests.search.designs import CHOICES, four_dims, network_space
 from astrarium import dump_design
 from astrarium.errors import InputError
 from astrarium.search import Choice, Space, dump_space, load_space
+from astrarium.search.searchfile import load_search
 from astrarium.search.space import space_plain
 
 TEXT = """
@@ -48,6 +49,15 @@ def test_what_is_written_reads_back(space: Space, tmp_path: Path) -> None:
     assert space_plain(again) == space_plain(space)
     assert again.count == space.count
     assert again.base == space.base
+
+
+@pytest.mark.parametrize(("given", "known"), [("{name: near}", "random"), ("{name: genetics, seed: 3}", "genetic"),
+                                              ("{kind: genetic}", "genetic")])
+def test_an_agent_without_its_key_says_how_one_is_named(given: str, known: str, tmp_path: Path) -> None:
+    (tmp_path / "search.yaml").write_text(f"variables: {{x: [1, 2]}}\nminimize: x\nagent: {given}\n")
+    with pytest.raises(InputError, match=rf"yaml:3: agent.agent: is missing; .*`agent: {known}`, or `agent: "
+                       rf"{{agent: {known}, ...}}` with its options"):
+        load_search(tmp_path / "search.yaml")
 
 
 def test_messages_have_file_and_line(tmp_path: Path) -> None:

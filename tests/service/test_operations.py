@@ -108,7 +108,7 @@ def test_a_study_step_by_step_and_resumed(workers: Workers) -> None:
     assert (said["nearest"] != wrong, "breaks the constraint" in said["problem"]) == (True, True)
     assert step(workers, propose=[{"x": 1}]).found["refused"]["problem"].startswith("propose[0].x: is not a knob")
     split = step(workers, explain=[fast, slow]).found["explanation"]
-    assert [each["knobs"] for each in split["changes"]] == [["network.dims[*].bandwidth"]]
+    assert [each["knobs"] for each in split["changes"]] == [["network.dims[0].bandwidth"]]
     workers._keyed[KEY].kill()      # its process: the study is a file
     workers._keyed[KEY].process.join()
     history = step(workers).found["history"]

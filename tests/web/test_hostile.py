@@ -144,7 +144,8 @@ def test_any_address_means_no_other_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("flags", "code", "words"), [
-    (("--folder", "none"), 1, "is not a folder"), (("--token", "short"), 1, "8 to 200 characters"),
+    (("--folder", "none"), 1, "is not a folder; expected one that exists (to make it: mkdir none)"),
+    (("--token", "short"), 1, "8 to 200 characters"),
     (("--port", "70000"), 2, "a port, 0 to 65535"), (("--host", "203.0.113.9", "--port", "0"), 1, "cannot be used")])
 def test_wrong_flags_are_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...],
                                  code: int, words: str) -> None:

@@ -75,6 +75,7 @@ def test_a_job_that_is_refused_says_why(tmp_path: Path) -> None:
     name = jobs.start("search", "wrong", "", {**ASKED, "space": "small.yaml"})
     _until(lambda: jobs.find(name).state == "failed")
     assert "choices" in jobs.result(name)["error"] or "space" in jobs.result(name)["error"]
+    assert jobs.find(name).progress["text"] == jobs.result(name)["error"].partition("\n")[0]
     for wrong in ("../x", "none", ""):
         with pytest.raises(InputError):
             jobs.find(wrong)

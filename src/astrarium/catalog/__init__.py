@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +33,7 @@ collectives have their own latencies; these are for messages and simulated colle
 BASED_ON = "based_on"
 FEW = 12                # rows of a kind that an error lists
 SHORT = 3               # letters of an alias that say too little to be the beginning of what is meant
+ALIKE = 4               # rows of the same letters that it lists
 TUNED = re.compile(r"(instruct|thinking|base|chat|hf|it)(\d{4})?$|instruct(?=v\d+$)")
 """Parts of folded names of checkpoints that have the shape of their base: -Instruct, -Instruct-2507, -Instruct-v0.1."""
 MAKERS = re.compile(r"^(nvidia|tesla|amd|instinct|google|aws|intel)+")      # as drivers print devices
@@ -202,9 +203,17 @@ def name_of(kind: str, text: str) -> str:
             begun = max((each for each in known if len(each) > SHORT and last.startswith(each)), key=len, default="")
             close = known.get(begun) or nearest(text, rows) or known.get(nearest(last, known) or "")
             every = f"a name that `astrarium list {kind}` prints" if len(rows) > FEW else "one of " + ", ".join(rows)
+            if close is None and len(rows) > FEW and (alike := _alike(text, rows)):
+                every += f" ({', '.join(alike)}, ...)"
             raise InputError(f"catalog.{kind}", f"{text[:60]!r} is not known", expected=every, did_you_mean=close)
         last = bare
     return known[last]
+
+
+def _alike(text: str, rows: Iterable[str]) -> list[str]:
+    """The first rows that begin with the letters of `text` before its digits: h100_sxm and others for H999."""
+    letters = re.match("[a-z]*", text.casefold())[0]    # type: ignore[index]
+    return [name for name in rows if letters and re.match(rf"{letters}(?![a-z])", name.casefold())][:ALIKE]
 
 
 @functools.cache

@@ -10,14 +10,15 @@ from astrarium.errors import InputError, install_line
 
 __all__ = ["arguments", "command_line", "run"]
 
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh", "tcsh", "fish")
 FILES = ("FILE", "DESIGN", "PATH", "TRACE", "DIR", "FOLDER", "STUDY", "SPACE")      # in a metavar: a path is completed
 
 
 def arguments(parser: Parser) -> None:
     """The shell."""
     parser.add_argument("shell", choices=SHELLS, help="for bash: astrarium completion bash > "
-                        "~/.local/share/bash-completion/completions/astrarium; for zsh: a file _astrarium on fpath")
+                        "~/.local/share/bash-completion/completions/astrarium; for zsh: a file _astrarium on fpath; "
+                        "for fish: ~/.config/fish/completions/astrarium.fish")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -26,6 +27,9 @@ def run(options: argparse.Namespace) -> int:
         shtab = importlib.import_module("shtab")
     except ImportError as error:
         raise InputError("completion", "shtab is not installed", expected=install_line("completion")) from error
+    if options.shell not in shtab.SUPPORTED_SHELLS:
+        raise InputError("completion", f"this version of shtab has no {options.shell}",
+                         expected=f"shtab 1.13 or later: {install_line('completion')}")
     parser = command_line()
     for action in _actions(parser):
         if action.choices is None and any(word in str(action.metavar or action.dest).upper() for word in FILES):

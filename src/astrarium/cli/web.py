@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 
 from astrarium.cli.arguments import Parser, note
@@ -31,7 +32,8 @@ def arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     if not os.path.isdir(options.folder):
-        raise InputError(f"--folder {options.folder}", "is not a folder", expected="one that exists")
+        new = "" if os.path.exists(options.folder) else f" (to make it: mkdir {shlex.quote(options.folder)})"
+        raise InputError(f"--folder {options.folder}", "is not a folder", expected=f"one that exists{new}")
     try:
         from astrarium.service.web.server import serve
     except ImportError as error:

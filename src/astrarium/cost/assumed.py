@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from astrarium import catalog
@@ -13,7 +14,7 @@ from astrarium.errors import InputError
 from astrarium.market import Cost
 from astrarium.units import EnergyPrice, HourlyPrice, Lifetime, Power
 
-__all__ = ["POWERS", "assumptions", "catalog_powers", "rents", "usual_cost", "with_prices"]
+__all__ = ["POWERS", "assumptions", "catalog_powers", "price_hint", "rents", "usual_cost", "with_prices"]
 
 POWERS = ("power", "idle_power")
 IDLE = 80 / 700     # power of an idle NPU over its limit: an H100's, whose row has the sources of both
@@ -40,6 +41,21 @@ def rents(device: str) -> dict[str, str]:
     found = {name: row["rent"] for name, row in catalog.load("parts").items()
              if row["kind"] == "rental" and row.get("device") == device}
     return dict(sorted(found.items(), key=lambda each: float(HourlyPrice(each[1]))))
+
+
+def price_hint(devices: Collection[str]) -> str:
+    """Which flags show money in a plan; empty if the catalog has no prices of one of its devices."""
+    priced = dict[str, str]()
+    for device in devices:
+        with suppress(InputError):
+            priced[device] = usual_cost(device)
+    if not priced or len(priced) < len(devices):
+        return ""
+    if len(devices) > 1:
+        return "prices: --objective cost compares by them"
+    (device, name), = priced.items()
+    others = [f"{rent} ({price})" for rent, price in rents(device).items() if rent != name][:1]
+    return f"prices: --cost {' or '.join([name, *others])}; --objective cost compares by them"
 
 
 def catalog_powers(device: str, stated: Mapping[str, Any], assumed: list[str]) -> dict[str, Any]:

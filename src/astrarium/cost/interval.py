@@ -61,18 +61,31 @@ class Interval(Struct, frozen=True):
     @property
     def words(self) -> str:
         """What the interval rests on, or why there is none."""
+        return f"{self.widened} than that of {self.basis}" if self.widened else self.basis
+
+    @property
+    def basis(self) -> str:
+        """The rows that the interval is of, or why there is none."""
         if not self.known:
             return f"unvalidated: {self.why}"
         on = ", ".join(self.homes) or self.device
         rows = f"{100 * self.share:.0f} % of {self.rows} unseen measured rows of stack {self.stack} on {on}{self.of}"
-        if not self.extrapolated:
+        if self.beyond or not self.extrapolated:
             return rows
+        return f"unvalidated: {self._settings}; the interval is that of {rows}"
+
+    @property
+    def widened(self) -> str:
+        """How much further out than the interval of the rows its ends are, and why; empty where they are not."""
+        if not (self.known and self.extrapolated and self.beyond):
+            return ""
         before = f"unvalidated: {self.why}; extrapolated" if self.why else "extrapolated"
-        settings = "; ".join(each for each in self.extrapolated if each != self.why)
-        if not self.beyond:
-            return f"unvalidated: {settings}; the interval is that of {rows}"
-        return f"{before}{f' ({settings})' if settings else ''}: each end {100 * self.beyond:.0f} % further out than " \
-               f"that of {rows}"
+        settings = f" ({self._settings})" if self._settings else ""
+        return f"{before}{settings}: each end {100 * self.beyond:.0f} % further out"
+
+    @property
+    def _settings(self) -> str:
+        return "; ".join(each for each in self.extrapolated if each != self.why)
 
 
 def device_of(design: Design) -> str:

@@ -88,11 +88,11 @@ class Explored(Struct, frozen=True):
     """`found`: the best, best first. `layouts` that the rules allow; `too_large`: those whose memory does not fit, as
     far as they were looked at. `unknown`: layouts that were not finished within the limit, with lower bounds below the
     last that was found. `least`: the lowest bound of the layouts that were not simulated; what was found below it is
-    the best of the space. `refused`: why the sizes of a layout do not divide the model, where there is one. `smallest`:
-    bytes that the fullest rank needs at least, of the layouts that do not fit. `looked`: every layout that was
-    simulated, or whose exact memory was. `left`: ep -> the lowest (lower bound of the objective, layout) of those that
-    were not; `eps`: all that layouts have. `bounds`: gives the lower bounds of any layout, of the objective
-    and of memory."""
+    the best of the space. `refused`: why layouts were left out before, such as sizes that do not divide the model.
+    `smallest`: bytes that the fullest rank needs at least, of the layouts that do not fit. `looked`: every layout that
+    was simulated, or whose exact memory was. `left`: ep -> the lowest (lower bound of the objective, layout) of those
+    that were not; `eps`: all that layouts have. `bounds`: gives the lower bounds of any layout, of the objective and of
+    memory."""
 
     found: tuple[Trial, ...]
     layouts: int
@@ -121,6 +121,7 @@ class _Search(Struct, dict=True):
     replicas: dict[tuple[Mesh, int, bool], Replicas] = field(default_factory=dict)
     selects: dict[tuple[bool, ...], bool] = field(default_factory=dict)
     refused: str = ""       # why a size of the model does not divide, of the first layout
+    alike: str = ""         # why layouts of selective recomputation are left out
 
     @cached_property
     def wires(self) -> Wires:
@@ -131,6 +132,7 @@ class _Search(Struct, dict=True):
         attention's core changes nothing (one flash kernel keeps none of it)."""
         blocks = canonical(layout)
         if layout.recompute == "selective" and not self._selects(blocks):
+            self.alike = "recompute selective changes nothing, as attention is one kernel (--fix recompute=none)"
             return None
         costs = self._costs(blocks)
         if costs is None:
@@ -321,6 +323,6 @@ def explore(job: Job, machine: Machine, *, top: int = 5, every: Iterable[Layout]
     return Explored(tuple(best), left.total, left.large + sum(trial.memory > machine.room for trial in done),
                     sum(not math.isnan(trial.time) for trial in done),
                     tuple(trial for trial in done if trial.problem and trial.least < last), left.least,
-                    search.refused,
+                    search.refused or search.alike,
                     min([left.smallest, *(trial.memory for trial in done if trial.memory > machine.room)]), tuple(done),
                     left.least_of_ep(), search.bounds, tuple(sorted(left.eps)))

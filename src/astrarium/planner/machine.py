@@ -190,6 +190,16 @@ def _usual(device: str) -> tuple[str, ...]:
     return (*host.inner, *(() if host.outer is None else (host.outer,)))
 
 
+def _shared(device: str, inner: catalog.Link) -> list[str]:
+    """Why a device has a network that is named after a host of another device."""
+    hosts = catalog.load("hosts").values()
+    first = next((row for row in hosts if inner.name in row["inner"]), None)
+    own = next((row for row in hosts if row["device"] == device), None)
+    if first is None or own is None or first["device"] == device:
+        return []
+    return [f"{inner.name} in a host of {device}: {inner.title} ({own['source']})"]
+
+
 def _named(device: str, network: str | None, npus: int, assumed: list[str]) -> Network:
     """A network of catalog rows, of which the last takes the NPUs that are left."""
     names = _usual(device) if network is None else tuple(name.strip() for name in network.split(","))
@@ -216,4 +226,5 @@ def _named(device: str, network: str | None, npus: int, assumed: list[str]) -> N
                          expected=f"{npus}: one dim more, such as infiniband_ndr")
     if network is None:
         assumed.insert(0, "network: " + ", ".join(f"{row.name} ({dim['npus']})" for row, dim in zip(rows, dims)))
+        assumed[1:1] = _shared(device, rows[0])
     return decode(Network, {"dims": dims})

@@ -310,7 +310,7 @@ def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -
     problem = next((trial.problem for each in explored for trial in each.unknown), "")
     total = sum(each.layouts for each in explored)
     if not total:
-        raise InputError("gpus", f"no layout of {machines[0].npus:,} NPUs divides the model: {explored[0].refused}",
+        raise InputError("gpus", f"no layout of {machines[0].npus:,} NPUs is left: {explored[0].refused}",
                          expected="other sizes, or another --fix")
     smallest, machine = min(zip((each.smallest for each in explored), machines), key=lambda pair: pair[0])
     need, more = "", "more NPUs"

@@ -102,6 +102,15 @@ class Result(Struct, frozen=True, eq=False, dict=True):
         return int(self.first_ranks[int(np.argmax(self.outcome.finish))]) if self.outcome.finish.size else 0
 
     @property
+    def spent(self) -> dict[str, int]:
+        """What `at_least_ps` consists of for the rank that finishes last, ps: compute, exposed_comm, exposed_memory,
+        exposed_host, ports (collectives of given time that share ports: `at_least_ps` without the makespan), bubble."""
+        row, ranks = int(self.outcome.row[self.last_rank]), self.ranks
+        return {"compute": int(ranks.compute[row]), "exposed_comm": int(ranks.exposed_comm[row]),
+                "exposed_memory": int(ranks.exposed_memory[row]), "exposed_host": int(ranks.exposed_host[row]),
+                "ports": self.at_least_ps - self.makespan_ps, "bubble": int(ranks.bubble[row])}
+
+    @property
     def compute(self) -> Duration:
         """Compute time of the rank that finishes last."""
         return duration(int(self.ranks.compute[self.outcome.row[self.last_rank]]))

@@ -29,7 +29,8 @@ AXES = ("dp", "cp", "sp", "pp", "tp")
 
 
 class Difference(Struct, frozen=True):
-    """A knob (`network.dims[*].bandwidth`) with its values in both designs, one per place where they differ."""
+    """A knob with its values in both designs, one per place where they differ: `network.dims[*].bandwidth` of several
+    places, `network.dims[0].bandwidth` of one."""
 
     knob: str
     places: tuple[Steps, ...]
@@ -39,13 +40,15 @@ class Difference(Struct, frozen=True):
 
 def differences(first: Design, second: Design) -> tuple[Difference, ...]:
     """The knobs that differ, in the order of the design's fields. The entries of a list of sections (dims) are one
-    knob per field; lists of another length, sections of another kind (another workload source, another compute model)
-    and models with several fields that differ are one knob as a whole."""
+    knob per field, with the entry's number if only one differs; lists of another length, sections of another kind
+    (another workload source, another compute model) and models with several fields that differ are one knob as a
+    whole."""
     found: dict[str, list[Steps]] = {}
     for steps in _places(first, second, ()):
-        found.setdefault(_name(steps), []).append(steps)
-    return tuple(Difference(name, tuple(places), tuple(_at(first, each) for each in places),
-                            tuple(_at(second, each) for each in places)) for name, places in found.items())
+        found.setdefault(_name(steps, "*"), []).append(steps)
+    return tuple(Difference(name if len(places) > 1 else _name(places[0]), tuple(places),
+                            tuple(_at(first, each) for each in places), tuple(_at(second, each) for each in places))
+                 for name, places in found.items())
 
 
 def between(first: Design, second: Design, changes: Iterable[Difference], more: Mapping[Steps, Any] | None = None
@@ -100,8 +103,9 @@ def _lists_of_sections(first: Any, second: Any) -> bool:
             and all(isinstance(each, Config) for each in (*first, *second)))
 
 
-def _name(steps: Steps) -> str:
-    return "".join("[*]" if isinstance(step, int) else f".{step}" for step in steps)[1:]
+def _name(steps: Steps, every: str = "") -> str:
+    """The path of a place, with `every` for the numbers of entries, unless it is empty."""
+    return "".join(f"[{every or step}]" if isinstance(step, int) else f".{step}" for step in steps)[1:]
 
 
 def _at(owner: Any, steps: Steps) -> Any:

@@ -32,10 +32,9 @@ from astrarium.errors import InputError, StallError
 from astrarium.search.differences import Difference, between, differences, made_up
 from astrarium.simulate import TraceCache, simulate
 
-__all__ = ["EXACT", "PARTS", "Change", "Explanation", "explain", "shared", "times_of"]
+__all__ = ["EXACT", "Change", "Explanation", "explain", "shared", "times_of"]
 
 EXACT = 8           # knobs: 2^8 designs at most
-PARTS = ("compute", "exposed_comm", "exposed_memory", "exposed_host", "bubble")      # of the time of a rank
 SEARCHED = 12       # left-over knobs whose smallest accepted set is looked for; more are one knob
 
 Run = Callable[[Design], int]
@@ -61,7 +60,7 @@ class Explanation(Struct, frozen=True):
     """The difference of two designs. `before`, `after`: makespans in ps; `changes`: in the order of their steps;
     `exact`: whether all orders counted, else `orders` drawn ones; `simulated`, `refused`: designs that ran, and that
     could not; `filled`: of those that ran, the ones in which an axis of the parallelisation made up for others;
-    `times`: the time of the last rank in both designs by `PARTS`, in ps (empty: not asked for)."""
+    `times`: `Result.spent` of both designs (empty: not asked for)."""
 
     before: int
     after: int
@@ -126,10 +125,8 @@ def explain(first: Design, second: Design, *, orders: int = 64, seed: int = 0, r
 
 
 def times_of(design: Design) -> dict[str, int]:
-    """The time of the last rank by `PARTS`, in ps."""
-    result = simulate(design)
-    row = int(result.outcome.row[result.last_rank])
-    return {name: int(getattr(result.ranks, name)[row]) for name in PARTS}
+    """What the time of the last rank goes into (`Result.spent`)."""
+    return simulate(design).spent
 
 
 class _Way:
@@ -172,7 +169,7 @@ def shared(knobs: Sequence[Difference], value: Value, orders: int = 64, seed: in
 
 def _simulated() -> Run:
     cache: TraceCache = {}
-    return lambda design: simulate(design, record=False, cache=cache).makespan_ps
+    return lambda design: simulate(design, record=False, cache=cache).at_least_ps
 
 
 def _explained(worth: _Worth, players: Sequence[int], orders: int, seed: int) -> Explanation:

@@ -214,7 +214,10 @@ def _agent(value: Any) -> tuple[str | None, dict[str, Any]]:
     options = dict(mapping("agent", value))
     name = options.pop("agent", None)
     if not isinstance(name, str):
-        raise InputError("agent.agent", "is missing", expected="the name of an agent")
+        meant = (nearest(each, registry.names("agent")) for each in options.values() if isinstance(each, str))
+        known = next(filter(None, meant), "random")
+        raise InputError("agent.agent", "is missing", expected=f"the name of an agent: `agent: {known}`, or `agent: "
+                         f"{{agent: {known}, ...}}` with its options")
     return _inside(name), options
 
 

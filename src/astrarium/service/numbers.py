@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from astrarium.report.tables.summary import makespan_words
 from astrarium.service.answer import Number
 from astrarium.units import format_bytes, format_time
 
@@ -47,7 +48,7 @@ def size(name: str, label: str, count: float | None) -> Number:
 def of_result(result: Result) -> Iterator[Number]:
     """The times of the rank that finishes last, and its memory."""
     row = int(result.outcome.row[result.last_rank])
-    yield time_ps("makespan", "makespan", result.makespan_ps)
+    yield Number("makespan", "makespan", result.at_least_ps, "ps", makespan_words(result))
     for name, label in (("compute", "compute"), ("exposed_comm", "exposed communication"), ("bubble", "idle")):
         yield time_ps(name, label, int(getattr(result.ranks, name)[row]))
     peak = result.peak_memory

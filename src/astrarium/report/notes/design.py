@@ -17,9 +17,10 @@ _PROTOCOL = re.compile(rb"<algo\b[^>]*\bproto=[\"'](\w{1,12})")
 
 
 def design_notes(design: Design) -> Iterator[str]:
-    """Protocols of custom collectives, a host without time, and uses of a stack beside its own: training on an engine
-    that serves, inference with factors of training, a layout that it does not have."""
+    """Protocols of custom collectives, recomputation without effect, a host without time, and uses of a stack beside
+    its own: training on an engine that serves, inference with factors of training, a layout that it does not have."""
     yield from _protocols(design)
+    yield from _recompute(design.workload)
     name, work = design.stack, design.workload
     if name is None and not hasattr(work, "operators"):
         return      # before modules that other workloads do without
@@ -43,6 +44,14 @@ def design_notes(design: Design) -> Iterator[str]:
     for part, values in layouts_of(name).items():
         if (stated := getattr(work, part)) not in values:
             yield f"workload.{part} is {stated}; stack {name} has {' or '.join(map(str, values))}"
+
+
+def _recompute(work: object) -> Iterator[str]:
+    """Selective recomputation of attention that is one kernel."""
+    fields = [getattr(work, each, None) for each in ("recompute", "recompute_modules", "attention")]
+    if fields == ["selective", ("attention",), "flash"]:
+        yield ("workload.recompute: selective has no effect: flash attention is one kernel, and nothing between its "
+               "operators is kept (attention: unfused keeps it; recompute_modules names other parts to compute again)")
 
 
 def _protocols(design: Design) -> Iterator[str]:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from astrarium import catalog
 from astrarium.report.tables.about import device_name
 from astrarium.units import format_bytes, format_flop_rate, format_rate
+from astrarium.workload.transformer import Transformer
 
 if TYPE_CHECKING:
     from astrarium.design import Design
@@ -77,6 +78,8 @@ def _facts(design: Design) -> Iterator[tuple[str, str]]:
     model = getattr(work, "model", None)
     yield ("model", _model(model)) if model is not None else ("workload", _work(work))
     layout = [f"{axis} {getattr(work, axis)}" for axis in AXES if getattr(work, axis, 1) not in (1, None)]
+    if isinstance(work, Transformer):
+        layout += [f"mb {work.micro_batch}", *([f"zero {work.zero}"] if work.zero else [])]
     if hasattr(work, "tp"):
         yield "layout", ", ".join(layout) or "one NPU"
     yield "device", _device(design)

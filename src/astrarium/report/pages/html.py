@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from astrarium.report.pages.about import About
 from astrarium.report.pages.vega import shell
-from astrarium.report.pages.words import abbreviated, words_section
+from astrarium.report.pages.words import abbreviated, breakable, words_section
 from astrarium.report.tables.table import Table
 from astrarium.units import Rounded
 from astrarium.version import version
@@ -68,7 +68,8 @@ def page(title: str, lead: str, parts: Iterable[str], about: About | None = None
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width='
             f'device-width,initial-scale=1"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
             f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
-            f'<a class="skip" href="#answer">To the answer</a><header><div class="top"><h1>{escape(title)}</h1></div>\n'
+            f'<a class="skip" href="#answer">To the answer</a><header><div class="top"><h1>{breakable(title)}</h1>'
+            "</div>\n"
             f'<p class="lead">{escape(lead)}</p>{header}</header>\n{links}'
             f'<main id="answer">\n{text}\n{words}\n</main>\n<footer>Written by astrarium {escape(version())}. This '
             f"file loads nothing from anywhere.</footer>\n{script}</body></html>\n")
@@ -102,7 +103,7 @@ def with_command(text: str, command: str) -> str:
 def section(title: str, *parts: str, half: bool = False) -> str:
     """Parts under a heading that the page links to. `half`: two of them share the width of a large screen."""
     kind = ' class="half"' if half else ""
-    return f"<section{kind}><h2>{escape(title)}</h2>\n" + "\n".join(parts) + "</section>"
+    return f"<section{kind}><h2>{breakable(title)}</h2>\n" + "\n".join(parts) + "</section>"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], align: str = "", title: str = "",

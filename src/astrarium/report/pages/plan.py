@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from astrarium.lower.kept import Kept
 from astrarium.planner.shortlist import Line, Shortlist
@@ -15,8 +17,9 @@ from astrarium.report.tables.today import changes, single_changes, verdict
 from astrarium.simulate import simulate
 from astrarium.units import format_time
 
-__all__ = ["PAGE", "plan_page"]
+__all__ = ["PAGE", "plan_page", "step_first"]
 
+EXPECTED = "80 % of measurements are expected within these ranges."
 
 
 def plan_page(found: Shortlist) -> str:
@@ -33,8 +36,8 @@ def plan_page(found: Shortlist) -> str:
     if found.today is not None:
         lead = " ".join(verdict(found.today, found))
     facts = about(found.best.design)
-    return page(title, lead, parts, About({**facts.facts, "model": str(found.model), "with": "; ".join(found.models)},
-                                          facts.files))
+    return page(title, lead, parts, About({**facts.facts, "model": str(found.model), "layout": best.label,
+                                           "with": "; ".join(found.models)}, facts.files))
 
 
 def _lines(found: Shortlist) -> list[tuple[str, Line]]:
@@ -42,12 +45,17 @@ def _lines(found: Shortlist) -> list[tuple[str, Line]]:
             *([("now", found.today)] if found.today is not None else [])]
 
 
+def step_first(cells: Sequence[str]) -> tuple[str, ...]:
+    """Cells of a row under HEAD with the memory after step, MFU and tokens, so that a phone shows layout and step."""
+    return (*cells[:2], *cells[3:6], cells[2], *cells[6:])
+
+
 def _layouts(found: Shortlist) -> Iterator[str]:
     best = "fastest" if found.objective.name == "time" else "best"
     several = len({line.device for line in found.lines}) > 1 or len(found.counts) > 1
-    rows = [(*row_of(place, line, several, found.factor),
+    rows = [(*step_first(row_of(place, line, several, found.factor)),
              Download("save", f"{place}.yaml", download(line.design)["design.yaml"])) for place, line in _lines(found)]
-    parts = [table((*HEAD, "design"), rows, "<<" + ">" * (len(HEAD) - 1), "Layouts")]
+    parts = [table((*step_first(HEAD), "design"), rows, "<<" + ">" * (len(HEAD) - 1), "Layouts")]
     if any(line.figures for line in found.lines):
         prices = money(found)
         parts.append(table(prices.head, prices.rows, prices.align, "Prices"))
@@ -56,7 +64,8 @@ def _layouts(found: Shortlist) -> Iterator[str]:
     yield section(f"Layouts, the {best} first", *parts)
     yield from figures("plan", found)
     within = intervals(found)
-    yield section("Intervals of the predictions", *map(note, within.title.splitlines()),
+    yield section("Intervals of the predictions", *([note(EXPECTED)] if within.rows else []),
+                  *map(note, within.title.splitlines()),
                   table(within.head, within.rows, within.align, "Intervals") if within.rows else "")
     lost = [(place, line.lost) for place, line in _lines(found) if line.lost]
     if lost:
@@ -70,9 +79,11 @@ def _layouts(found: Shortlist) -> Iterator[str]:
 
 
 def _line(name: str, line: Line) -> Iterator[str]:
-    """The plots of one line's run: pipeline, memory, kernels."""
+    """The plots of one line's run: pipeline, memory, kernels; where its time goes if ranks differ, as the plot of all
+    layouts shows the mean."""
     shown = ShownRun(line.design, simulate(line.design, kept=Kept()), name)
-    yield from figures("run", shown, without=("critical_path", "links", "traffic", "busbw"), of=f"{name}: ")
+    alike = ("breakdown",) if len(np.unique(shown.result.outcome.row)) == 1 else ()
+    yield from figures("run", shown, without=("critical_path", "links", "traffic", "busbw", *alike), of=f"{name}: ")
 
 
 PAGE = Page("plan", plan_page)

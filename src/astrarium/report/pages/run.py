@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec.structs import replace
 
 from astrarium.design import Design
 from astrarium.report.pages.about import about
@@ -12,9 +13,10 @@ from astrarium.report.pages.figures import figures
 from astrarium.report.pages.html import named, note, page, section, table, table_of, wide
 from astrarium.report.pages.page import Page, ShownRun
 from astrarium.report.plot.plots.roofline import kernel_sums
-from astrarium.report.tables.summary import summary_tables
+from astrarium.report.tables.summary import makespan_words, summary_tables
 from astrarium.result import Result
 from astrarium.units import format_bytes, format_flop_rate, format_flops, format_rate, format_time
+from astrarium.workload.transformer import Transformer
 
 __all__ = ["PAGE", "run_page", "run_parts"]
 
@@ -24,7 +26,8 @@ BUSIEST = 3     # links of a fabric that its picture's remark names
 def run_page(found: ShownRun) -> str:
     """The page."""
     ranks = len(found.result.outcome.row)
-    return page(named(found.title), f"{ranks:,} ranks, {format_time(found.result.makespan)}. All figures "
+    what = " a step" if isinstance(found.design.workload, Transformer) else " from start to end"
+    return page(named(found.title), f"{ranks:,} ranks, {makespan_words(found.result)}{what}. All figures "
                 "are simulated.", run_parts(found), about(found.design))
 
 
@@ -35,7 +38,8 @@ def run_parts(found: ShownRun) -> Iterator[str]:
     yield from figures("run", found)
     yield from fabric_part(found.design, found.result)
     yield from kernel_part(found.result)
-    yield from map(table_of, rest)
+    for each in rest:       # the plot has the title "Critical path"
+        yield table_of(replace(each, title="work on the critical path") if each.title == "critical path" else each)
 
 
 def fabric_part(design: Design, result: Result) -> Iterator[str]:

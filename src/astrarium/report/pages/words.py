@@ -7,27 +7,34 @@ import re
 
 from astrarium.vocab import TERMS
 
-__all__ = ["abbreviated", "words_section"]
+__all__ = ["abbreviated", "breakable", "words_section"]
 
 SPELT = {"micro-batch": ("mb", "micro_batch"), "exposed communication": ("exposed comm", "exposed_comm")}
 """Term -> how tables write it, beside the term itself."""
 ALWAYS = ("npu",)       # of every page
-SHORT = frozenset(("algbw", "bubble", "busbw", "cp", "dp", "ep", "itl", "makespan", "mfu", "pp", "rank", "sp", "tp",
-                   "tpot", "ttft", "zero", *SPELT))     # those that a page explains, if it has them
+SHORT = frozenset(("algbw", "bubble", "busbw", "cp", "dp", "ep", "extrapolated", "itl", "makespan", "mfu", "pp",
+                   "rank", "sp", "tp", "tpot", "ttft", "unvalidated", "zero", *SPELT))
+"""Terms that a page explains, if it has them."""
 MEANS = {spelt: TERMS[term] for term in SHORT for spelt in (term, *SPELT.get(term, ()))}
 _WORDS = re.compile(r"(?<![\w.-])(?:" + "|".join(sorted(map(re.escape, MEANS), key=len, reverse=True)) + r")(?![\w-])",
                     re.IGNORECASE)
+_LONG, _JOINT = re.compile(r"\S{16,}"), re.compile(r"([._])(?=\w)")
 _MARKUP = re.compile(r"<script.*?</script>|<style.*?</style>|<[^>]*>", re.DOTALL)
+
+
+def breakable(text: str) -> str:
+    """Text as HTML in which a long word, such as a path, may be broken after a dot or an underscore."""
+    return _LONG.sub(lambda word: _JOINT.sub(r"\1<wbr>", word[0]), html.escape(text))
 
 
 def abbreviated(head: str) -> str:
     """The head of a column as HTML: a word of which it begins or consists shows its meaning when it is pointed at."""
     found = _WORDS.search(head)
     if found is None:
-        return html.escape(head)
+        return breakable(head)
     meaning = html.escape(MEANS[found[0].lower()])
-    return (f'{html.escape(head[:found.start()])}<abbr title="{meaning}">{html.escape(found[0])}</abbr>'
-            f"{html.escape(head[found.end():])}")
+    return (f'{breakable(head[:found.start()])}<abbr title="{meaning}">{html.escape(found[0])}</abbr>'
+            f"{breakable(head[found.end():])}")
 
 
 def words_section(text: str) -> str:

@@ -30,12 +30,13 @@ LADDERS: dict[str, Ladder] = {
 FEW = 3     # ticks of a logarithmic axis, fewer of which say too little
 
 OF_NAMES = (
-    ("time", re.compile(r"makespan|exposed_comm|compute_time|(ttft|tpot|itl|latency)(_.*)?")),
-    ("bytes", re.compile("peak_memory")), ("share", re.compile("mfu|hfu|tier_use")),
-    ("rate", re.compile("network_bandwidth")), ("power", re.compile("power_.*")),
+    ("time", re.compile(r"makespan|exposed_comm|compute_time|(ttft|tpot|itl|latency)(_.*)?|[\w.\[\]]+\.latency")),
+    ("bytes", re.compile(r"peak_memory|[\w.\[\]]+\.capacity")), ("flop_rate", re.compile(r"compute\.peak")),
+    ("share", re.compile("mfu|hfu|tier_use")),
+    ("rate", re.compile(r"network_bandwidth|[\w.\[\]]+\.bandwidth(_per_npu)?")), ("power", re.compile("power_.*")),
     ("energy", re.compile("energy|operation_energy|site_energy")), ("mass", re.compile("carbon.*|embodied_carbon")),
     ("money", re.compile("(?!.*_x_)(.*_)?cost(_.*)?")), ("per_second", re.compile(".*_per_second(_per_npu)?|goodput")))
-"""Quantity -> names of objectives (`astrarium list figure`) that have it; all others are numbers."""
+"""Quantity -> names of objectives that have it (figures, and paths of a design); all others are numbers."""
 
 
 def quantity_of(objective: str) -> str:

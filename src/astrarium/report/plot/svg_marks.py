@@ -26,7 +26,7 @@ def ink(colour: str) -> str:
     return f"var(--plot-{colour},{LIGHT[colour]})" if colour in LIGHT else colour
 
 
-HALO = f' stroke="{ink("paper")}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'      # over lines
+HALO = f' stroke="{ink("paper")}" stroke-width="5" stroke-linejoin="round" paint-order="stroke"'      # over lines
 
 
 def marks(plot: Plot, layer: Layer, frame: Frame) -> Iterator[str]:

@@ -20,7 +20,7 @@ NAMED = 6.6         # px of a letter in a legend
 BESIDE = 70         # px of the picture that an axis at the left takes from a legend
 NARROW, LETTERS = 480, 34       # px of a narrow picture, and letters of a line of its legend
 Spec = dict[str, Any]
-HALO: Mapping[str, Any] = {"fill": {"expr": "paper"}, "stroke": {"expr": "paper"}, "strokeWidth": 3,
+HALO: Mapping[str, Any] = {"fill": {"expr": "paper"}, "stroke": {"expr": "paper"}, "strokeWidth": 5,
                            "strokeJoin": "round"}        # under letters that lie over lines
 
 

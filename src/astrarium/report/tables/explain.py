@@ -22,7 +22,7 @@ NS = 1000           # ps
 def explanation_tables(found: Explanation, first: str, second: str) -> Iterator[Table]:
     """The difference and what it is made of."""
     rows = [("makespan", f"{_time(found.before)} to {_time(found.after)}"),
-            ("difference", f"{_signed(found.difference)}, {found.difference:+,} ps" + _part(found)),
+            ("difference", _signed(found.difference) + _part(found)),
             ("orders", orders_text(found.exact, found.orders)),
             ("designs", f"{found.simulated:,} simulated" + (f", {found.refused:,} refused" if found.refused else ""))]
     if found.filled:
@@ -33,9 +33,9 @@ def explanation_tables(found: Explanation, first: str, second: str) -> Iterator[
         return
     if found.times:
         yield _times_table(found)
-    head = ["knob", "from", "to", "alone", "in turn", "contribution", "ps"] + ([] if found.exact else ["+-"])
+    head = ["knob", "from", "to", "alone", "in turn", "contribution"] + ([] if found.exact else ["+-"])
     lines = [line for change in found.changes for line in _lines(change, found.exact)]
-    total = ["sum", "", "", "", _signed(found.difference), _signed(found.difference), f"{found.difference:+,}"]
+    total = ["sum", "", "", "", _signed(found.difference), _signed(found.difference)]
     lines.append(total + ([] if found.exact else [""]))
     yield Table("by knob", "<<<" + ">" * (len(head) - 3), lines, head)
 
@@ -73,7 +73,7 @@ def explanation_plain(found: Explanation) -> dict[str, Any]:
 def _lines(change: Change, exact: bool) -> Iterator[list[str]]:
     """One line per knob; knobs that only go together share the figures of the first line."""
     figures = ["refused" if change.alone is None else _signed(change.alone), _signed(change.step),
-               _signed(change.contribution), f"{change.contribution:+,}"]
+               _signed(change.contribution)]
     figures += [] if exact else [_time(change.error)]
     for number, cells in enumerate(knob_cells(change)):
         yield [*cells, *(figures if number == 0 else [""] * len(figures))]
@@ -136,4 +136,5 @@ def _short(value: Any) -> str:
         return value.tag or " ".join(fields) or "default"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_short, value)) + "]"
-    return "none" if value is None else str(value)
+    return {None: "none", True: "true", False: "false"}.get(value, "") if value is None or isinstance(value, bool) \
+        else str(value)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cost import FIGURES, Figure
+from astrarium.cost.interval import Interval
 from astrarium.report.tables.table import Table
 from astrarium.units import format_time
 
 if TYPE_CHECKING:
-    from astrarium.cost.interval import Interval
     from astrarium.result import Result
 
-__all__ = ["interval_remarks", "interval_table", "plain_interval", "span"]
+__all__ = ["interval_remarks", "interval_table", "plain_interval", "span", "tie_words"]
 
 NONE = "unvalidated"
 
@@ -33,15 +34,29 @@ def span(within: Interval, name: str, value: float, figures: Mapping[str, Figure
     return f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}"
 
 
-def interval_remarks(every: Iterable[Interval | None]) -> list[str]:
-    """What the intervals of several designs rest on, each once, and the rows that several rest on with the first."""
-    found: dict[str, None] = {}
-    said: set[str] = set()
-    for words in dict.fromkeys(each.words for each in every if each is not None):
-        short, middle, rows = words.partition(" than that of ")
-        found[f"interval: {short if middle and rows in said else words}"] = None
-        said.add(rows or words)
-    return list(found)
+def interval_remarks(every: Iterable[Interval | None], names: Iterable[str] = ()) -> list[str]:
+    """What the intervals of several designs rest on, each once, and the rows that several rest on with the first; of
+    designs with `names`, whose interval it is if they have several."""
+    whose: dict[str, list[str]] = {}
+    found: dict[str, Interval] = {}
+    for within, name in zip_longest(every, names, fillvalue=""):
+        if isinstance(within, Interval):
+            found.setdefault(within.words, within)
+            whose.setdefault(within.words, []).append(name)
+    lines, said = list[str](), set[str]()
+    for words, within in found.items():
+        of = [name for name in whose[words] if name] if len(found) > 1 else []
+        shown = f"{within.widened} than that of the same rows" if within.widened and within.basis in said else words
+        lines.append(f"interval{' of ' * bool(of)}{', '.join(of)}: {shown}")
+        said.add(within.basis)
+    return lines
+
+
+def tie_words(value: float, one: tuple[float, Interval], name: str) -> str:
+    """How a value ties with that of `one`, called `name`: the interval is of each alone, not of their difference."""
+    around = one[1].around(one[0])
+    inside = around is not None and around[0] <= value <= around[1]
+    return f"within the interval of {name}" if inside else f"{name} is within its interval"
 
 
 def plain_interval(within: Interval, ns: float) -> dict[str, Any]:

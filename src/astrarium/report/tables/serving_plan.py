@@ -44,7 +44,7 @@ def row_of(place: str, line: Line, found: ServingPlan) -> tuple[str, ...]:
     if len({each.trial.candidate.engine.tokens for each in found.lines}) > 1:
         name += f", steps of {engine.tokens:,}"
     limits = [format_time(each.of(line.served)) for each in found.service.slo.limits]
-    return (place + (" =" if line.tie else ""), name, engine.format, f"{line.engines:,}", f"{line.npus:,}",
+    return (place + (" ~" if line.tie else ""), name, engine.format, f"{line.engines:,}", f"{line.npus:,}",
             count_text(line.load * line.engines), *limits, count_text(line.tokens), count_text(line.user),
             f"{100 * float(line.figures.get('cache_use_most', 0.0)):.0f} %",
             *(f"{line.money[name] / AMOUNTS.get(name, 1):,.3g}" if name in line.money else ""
@@ -104,7 +104,7 @@ def _changes(today: Line, best: Line) -> Table:
 
 def _spans(every: Sequence[tuple[str, Line]], found: ServingPlan) -> Table:
     """The interval of each line's rate, or of its GPUs for a rate; whether it is undecided if the first is better."""
-    about = [*interval_remarks(line.within for _, line in every if line.within is not None),
+    about = [*interval_remarks((line.within for _, line in every), (place for place, _ in every)),
              *([f"undecided between devices: {DIFFERENT}"] if len(found.models) > 1 else [])]
     if not any(line.span for _, line in every):
         return Table("\n".join(about), "", ())

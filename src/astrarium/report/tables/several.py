@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -15,12 +15,14 @@ from astrarium.design import Design
 from astrarium.network.config import Network
 from astrarium.report.tables.alike import alike
 from astrarium.report.tables.collectives import collective_kinds, collectives_side_by_side
-from astrarium.report.tables.summary import PARTS
+from astrarium.report.tables.summary import PARTS, makespan_words
 from astrarium.report.tables.table import Table
 from astrarium.result import Result
 from astrarium.units import format_bytes, format_rate, format_time
 
-__all__ = ["Run", "several_plain", "several_sentence", "several_tables"]
+__all__ = ["Run", "several_plain", "several_sentence", "several_tables", "sum_per_npu"]
+
+T = TypeVar("T")
 
 
 class Run(Struct, frozen=True, dict=True):
@@ -34,8 +36,7 @@ class Run(Struct, frozen=True, dict=True):
     @cached_property
     def parts(self) -> dict[str, int]:
         """ps of the rank that finishes last, by `PARTS`."""
-        row = int(self.result.outcome.row[self.result.last_rank])
-        return {name: int(getattr(self.result.ranks, name)[row]) for name, _ in PARTS}
+        return self.result.spent
 
     @cached_property
     def figures(self) -> dict[str, float]:
@@ -45,10 +46,10 @@ class Run(Struct, frozen=True, dict=True):
 
 def several_tables(runs: Sequence[Run]) -> Iterator[Table]:
     """Makespans, what the time of the last rank goes into, memory, figures; then the collectives of each run."""
-    first = runs[0].result.makespan_ps
-    rows = [["makespan", *(format_time(run.result.makespan_ps / 1000) for run in runs)],
-            ["of the first", *(_of_first(run.result.makespan_ps, first) for run in runs[:1]),
-             *("equal" if alike(run.result.makespan_ps, first) else _of_first(run.result.makespan_ps, first)
+    first = runs[0].result.at_least_ps
+    rows = [["makespan", *(makespan_words(run.result) for run in runs)],
+            ["of the first", *(_of_first(run.result.at_least_ps, first) for run in runs[:1]),
+             *("equal" if alike(run.result.at_least_ps, first) else _of_first(run.result.at_least_ps, first)
                for run in runs[1:])]]
     rows += [[f"  {words}", *(format_time(run.parts[name] / 1000) for run in runs)] for name, words in PARTS
              if name in ("compute", "exposed_comm", "bubble") or any(run.parts[name] for run in runs)]
@@ -73,9 +74,16 @@ def _dims(networks: Sequence[Network]) -> Iterator[list[str]]:
     link."""
     dims = [[f"{dim.tag} {dim.npus:,}: {format_rate(dim.npu_bandwidth)}" for dim in each.flat]
             if each.fabric is None else [f"fabric of {each.npus:,} NPUs"] for each in networks]
-    for place, cells in enumerate(zip_longest(*dims, fillvalue="")):
-        if len(set(cells)) > 1:
-            yield [f"dim {place}, sum per NPU", *cells]
+    return sum_per_npu(dims, lambda column: len(set(column)) > 1, str)
+
+
+def sum_per_npu(columns: Sequence[Sequence[T]], differ: Callable[[Sequence[T | None]], bool],
+                cell: Callable[[T], str]) -> Iterator[list[str]]:
+    """A row for each dim of several networks that `differ` chooses: a cell each, empty where a network has no such
+    dim (None)."""
+    for place, column in enumerate(zip_longest(*columns)):
+        if differ(column):
+            yield [f"dim {place}, sum per NPU", *("" if each is None else cell(each) for each in column)]
 
 
 def _of_first(ps: int, first: int) -> str:
@@ -84,12 +92,12 @@ def _of_first(ps: int, first: int) -> str:
 
 def several_sentence(runs: Sequence[Run]) -> str:
     """Which design is the fastest, and by how much."""
-    first, *others = sorted(runs, key=lambda run: run.result.makespan_ps)
-    ties = [run for run in others if alike(run.result.makespan_ps, first.result.makespan_ps)]
-    took = format_time(first.result.makespan_ps / 1000)
+    first, *others = sorted(runs, key=lambda run: run.result.at_least_ps)
+    ties = [run for run in others if alike(run.result.at_least_ps, first.result.at_least_ps)]
+    took = makespan_words(first.result)
     if len(ties) == len(others):
         return f"All take {took}, equal within rounding."
-    ratio = others[-1].result.makespan_ps / first.result.makespan_ps if first.result.makespan_ps else math.inf
+    ratio = others[-1].result.at_least_ps / first.result.at_least_ps if first.result.at_least_ps else math.inf
     longer = f"{100 * (ratio - 1):.3g} % longer" if ratio < 2 else f"{ratio:,.3g} times as long"
     said = f"{' and '.join(run.name for run in (first, *ties))}: {took}"
     return (f"The fastest is {said}" if not ties else f"The fastest are {said}, equal within rounding") + \
@@ -99,6 +107,7 @@ def several_sentence(runs: Sequence[Run]) -> str:
 def several_plain(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """What `--json` prints: a row per design."""
     return [{"design": run.name, "makespan_ns": run.result.makespan_ps / 1000,
+             "at_least_ns": run.result.at_least_ps / 1000,
              "parts_ns": {name: ps / 1000 for name, ps in run.parts.items()},
              "peak_memory_bytes": run.result.peak_memory, "figures": run.figures,
              "collectives": [{"op": each.op, "ranks": each.ranks, "payload_bytes": each.payload, "count": each.count,

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import cast
 
 from astrarium.cost import FIGURES
+from astrarium.cost.assumed import price_hint
 from astrarium.planner.breakdown import AXES
 from astrarium.planner.explore import Progress
 from astrarium.planner.rules import UNEVEN_PARTS
 from astrarium.planner.shortlist import Line, OfEp, Shortlist
 from astrarium.report.tables.figures import SCORES
-from astrarium.report.tables.interval import interval_remarks, span
+from astrarium.report.tables.interval import interval_remarks, span, tie_words
 from astrarium.report.tables.table import Table
 from astrarium.report.tables.today import changes, no_gain, single_changes, verdict
 from astrarium.units import format_bytes, format_time
@@ -124,7 +125,28 @@ def of_each_ep(found: Shortlist) -> Table:
     """The best layout of each ep, or what its steps take at least."""
     rows = [(f"ep {each.ep}", "none fits" if each.layout is None else str(each.layout), _value_of(each, found))
             for each in found.per_ep]
-    return Table("the best of each ep (a range, at least: lower bounds; the search did not simulate all)", "<<>", rows)
+    title = "the best of each ep (a range, at least: lower bounds; the search did not simulate all)"
+    return Table(f"{title}\n{ep_verdict(found)}", "<<>", rows)
+
+
+def ep_verdict(found: Shortlist) -> str:
+    """Whether the ep of line 1 is better than the next one: by the lower bounds, and by the interval of line 1."""
+    best, ep = found.best, found.best.layout.ep
+    others = [(each.value if each.least >= each.value else each.least, each)
+              for each in found.per_ep if each.ep != ep and each.layout is not None]
+    if not others:
+        return f"only ep {ep} fits"
+    least, other = min(others, key=lambda pair: pair[0])
+    if least < best.value:
+        return f"undecided: ep {other.ep} may be better than ep {ep}, as its lower bound is below line 1"
+    worse = "slower" if found.objective.name == "time" else "worse"
+    more = f"{'' if other.least >= other.value else 'at least '}{100 * (least / best.value - 1):.1f} % {worse}"
+    said = f"ep {ep} is predicted the best; the next, ep {other.ep}, is {more}"
+    around = best.within.around(best.value)
+    if around is None:
+        return f"{said} (without an interval, so not decided by measurements)"
+    return f"{said}: " + ("undecided, as that is within the interval of line 1" if least <= around[1] else
+                          "decided, as that is beyond the interval of line 1")
 
 
 def _value_of(each: OfEp, found: Shortlist) -> str:
@@ -137,22 +159,23 @@ def _value_of(each: OfEp, found: Shortlist) -> str:
 
 
 def intervals(found: Shortlist) -> Table:
-    """Where measurements of every line are expected, and which lines tie with the first; one sentence where no line has
-    an interval."""
+    """Where measurements of every line are expected, and which lines are within the interval of the first; one sentence
+    where no line has an interval."""
     every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
     every += [] if found.today is None else [("now", found.today)]
-    about: list[str] = list(interval_remarks(line.within for _, line in every))
+    about: list[str] = list(interval_remarks((line.within for _, line in every), (place for place, _ in every)))
     if not any(line.within.known for _, line in every):
         return Table("\n".join(about), "", ())
     about = [*about, SCALED] if found.measured is not None else about
     rows = [(place, *(_spans(line, found.factor) if place != "now" or found.measured is None else
-                      [f"{format_time(found.measured)}, measured", "", ""]), _about(line)) for place, line in every]
+                      [f"{format_time(found.measured)}, measured", "", ""]), _about(line, found.best))
+            for place, line in every]
     return Table("\n".join(about), "<<<<<", rows, ("", "step, expected", "MFU", "tok/s/NPU", ""))
 
 
-def _about(line: Line) -> str:
-    """Whether it ties with the first, and whether its interval is extrapolated."""
-    said = ["ties with 1"] if line.tie else []
+def _about(line: Line, first: Line) -> str:
+    """Whether it is within the interval of the first, and whether its own is extrapolated."""
+    said = [tie_words(line.value, (first.value, first.within), "1")] if line.tie else []
     return ", ".join(said + (["extrapolated"] if line.within.extrapolated else []))
 
 
@@ -178,7 +201,7 @@ def row_of(place: str, line: Line, several: bool, factor: float = 1.0) -> tuple[
     parts = line.breakdown.mean
     exposed = sum(parts[axis] for axis in (*AXES, "ports"))
     name = f"{line.npus:,} x {line.device}: {line.label}" if several else line.label
-    tie = " =" if line.tie else ""
+    tie = " ~" if line.tie else ""
     return (place + tie, name, f"{format_bytes(line.memory)} of {format_bytes(line.capacity)}",
             ">= " * line.limited + format_time(line.time * factor), _percent(line.mfu / factor),
             f"{line.tokens / factor:,.0f}",
@@ -237,6 +260,9 @@ def remarks(found: Shortlist) -> Iterator[str]:
     if found.assumed:
         yield "assumed:"
         yield from (f"  {text}" for text in found.assumed)
+    if not any(line.figures for line in found.lines):
+        hint = price_hint(dict.fromkeys(line.device for line in found.lines))
+        yield from [hint] if hint else []
 
 
 def _hides(rule: str, found: Shortlist) -> str:

@@ -11,8 +11,10 @@ import msgspec
 from msgspec.structs import asdict
 
 from astrarium.cost import FIGURES
+from astrarium.report.plot.quantities import quantity_of
 from astrarium.report.tables.study_bandwidth import per_npu
 from astrarium.report.tables.study_data import StudyReport
+from astrarium.report.tables.study_fit import TOO_LARGE, fits, unfit_sentence
 from astrarium.report.tables.study_interval import study_intervals
 from astrarium.report.tables.table import Table
 from astrarium.search import Goal, Space, Study, Trial
@@ -22,18 +24,19 @@ from astrarium.search.fidelity import Correlation
 from astrarium.search.sobol import Index, Sobol
 from astrarium.search.starts import base_name
 from astrarium.search.trial import Nearest
-from astrarium.units import Quantity, format_bytes, format_time
+from astrarium.units import Quantity, format_bytes, format_flop_rate, format_rate, format_time
 
-__all__ = ["UNDECIDED", "best_table", "missed", "nearest_table", "report_plain", "report_tables", "shown", "sobol_name",
-           "study_best", "study_plain", "study_tables"]
+__all__ = ["UNDECIDED", "best_table", "missed", "nearest_table", "report_plain", "report_tables", "short_names",
+           "shown", "sobol_name", "study_best", "study_plain", "study_tables"]
 
 SHOWN, LISTED = 10, 50      # designs in detail; trials of a front in a list
 UNDECIDED = "Which knob matters most is undecided: the intervals overlap."
 LONGEST = 100   # characters of a reason
 DOLLARS = 1000  # prices from here on are shown without cents
-TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
+SECTIONS = ("network.", "collective.", "workload.")    # that names of knobs may lack
 PRICES = ("network_cost", "system_cost", "capital_cost")
 LATENCY = re.compile("(ttft|tpot|itl|latency)_(mean|p50|p90|p99)")
+UNITS = {"time": format_time, "bytes": format_bytes, "rate": format_rate, "flop_rate": format_flop_rate}
 
 
 def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str, Any]:
@@ -98,21 +101,27 @@ def _value(value: Any) -> Any:
 
 
 def shown(name: str, value: float) -> str:
-    """An objective for a person: times, sizes and prices with a unit."""
-    if name in TIMES or LATENCY.fullmatch(name):
-        return format_time(value)
+    """An objective for a person: times, sizes, rates and prices with a unit."""
     if name in PRICES and value >= DOLLARS:
         return f"${value:,.0f}"
     figure = FIGURES.get(name)
     if figure is not None and figure.shown is not str:
         text = figure.shown(value)
         return f"${text.removesuffix(' US dollars')}" if text.endswith(" US dollars") else text
-    return format_bytes(value) if name in SIZES else f"{value:.6g}"
+    unit = UNITS.get(quantity_of(name))
+    return f"{value:.6g}" if unit is None else unit(value)
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Names of knobs without their section (`workload.tp` as `tp`), where that is unique."""
+    short = {name: name.partition(".")[2] if name.startswith(SECTIONS) else name for name in names}
+    return {name: one if list(short.values()).count(one) == 1 else name for name, one in short.items()}
 
 
 def study_tables(study: Study, title: str, best: Sequence[Ranked] | None = None) -> Iterator[Table]:
     """How the search went, the best design, and the front where there are several objectives. `best`: as above."""
-    yield Table(title, "<<", _course(study))
+    ten = [] if study.best is None else study_best(study) if best is None else best
+    yield Table(title, "<<", _course(study, ten))
     if study.best is not None:
         rows = [(name, str(_value(value))) for name, value in study.values().items()]
         yield Table(f"{_best(study.plan.goal)} (trial {study.best.number})", "<<", rows)
@@ -121,7 +130,7 @@ def study_tables(study: Study, title: str, best: Sequence[Ranked] | None = None)
     if len(study.plan.goal.objectives) > 1 and study.front:
         yield _front_table(study.plan.goal, study.front)
     if study.best is not None:
-        yield from best_table(study_best(study) if best is None else best, study.plan.space, study.plan.goal)
+        yield from best_table(ten, study.plan.space, study.plan.goal)
 
 
 def _best(goal: Goal) -> str:
@@ -166,19 +175,27 @@ def best_table(best: Sequence[Ranked], space: Space, goal: Goal) -> Iterator[Tab
         around = within.spans(place)
         rows += [["  80 %", *around]] if any(around) else []
     if any(within.ties):
-        rows.append(["ties with 1", *("yes" if each else "" for each in within.ties)])
+        rows.append(["undecided against 1", *("yes" if each else "" for each in within.ties)])
     known = [("peak memory", ["" if each.memory is None else format_bytes(each.memory) for each in best])]
     known += [(figure.replace("_", " "), [f"${each.cost or 0:,.0f}" if each.cost_of == figure else "" for each in best])
               for figure in dict.fromkeys(each.cost_of for each in best) if figure]
     for title, cells in known:
         if any(cells) and title.replace(" ", "_") not in objectives:
             rows.append([title, *cells])
+        if title == "peak memory":
+            rows += _unfit(space, best)
     rows += [[name, *("" if value is None else str(_value(value)) for value in values)]
              for name, values in differing(space, trials)]
     rows += per_npu(space, trials)
     which = f"the {len(best)} best designs" if len(objectives) == 1 else f"{len(best)} designs of the Pareto front"
     yield Table(f"{which}, and the knobs in which they differ", "<" + ">" * len(best), rows,
                 ["", *(str(place + 1) for place in range(len(best)))])
+
+
+def _unfit(space: Space, best: Sequence[Ranked]) -> list[list[str]]:
+    """A row that says which designs do not fit, if some do not."""
+    found = fits(space, [each.trial for each in best], [each.memory for each in best])
+    return [["  of memory.capacity", *found]] if TOO_LARGE in found else []
 
 
 def _proof(study: Study) -> str:
@@ -209,7 +226,7 @@ def _base(study: Study, base: Trial) -> str:
                                                                   f"; the best is {gain:.3g} times as good")
 
 
-def _course(study: Study) -> list[tuple[str, str]]:
+def _course(study: Study, ten: Sequence[Ranked]) -> list[tuple[str, str]]:
     space, rate = study.plan.space, study.fresh / study.seconds if study.seconds else 0.0
     rows = [("space", f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"),
             ("agent", f"{study.plan.agent_name}, seed {study.plan.seed}"),
@@ -222,6 +239,8 @@ def _course(study: Study) -> list[tuple[str, str]]:
         around = "".join(f" (80 %: {text})" for text in within.spans(place) if text)
         rows.append((name, shown(name, value) + around))
     rows += [("interval", within.words)] if within.words else []
+    rows += [("memory", text) for each in ten if study.best is not None and each.trial.number == study.best.number
+             and (text := unfit_sentence(space, each.trial, each.memory))]
     if study.base is not None and study.best is not None:
         rows.append(("base" if base_name(space) == "base" else "near base", _base(study, study.base)))
     if study.refused and study.best is not None:
@@ -317,7 +336,7 @@ def _best_table(report: StudyReport, first: str) -> Table:
     head, rows = ["", "agent", "seed", "trial", first], []
     within = report.intervals
     around, ties = within.spans(), within.ties
-    head += ["80 %", "ties with 1"] if any(around) else []
+    head += ["80 %", "undecided against 1"] if any(around) else []
     if report.rechecks:
         head += ["contention", "ratio"]
     for place, (study, trial) in enumerate(report.best):

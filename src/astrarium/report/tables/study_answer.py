@@ -7,23 +7,27 @@ from collections.abc import Iterator
 from astrarium.report.tables.alike import alike
 from astrarium.report.tables.study import missed, shown
 from astrarium.report.tables.study_data import StudyReport
+from astrarium.report.tables.study_fit import unfit_sentence
 from astrarium.search.analysis import most_important
 from astrarium.search.starts import base_name
 
-__all__ = ["study_answer"]
+__all__ = ["hidden_plots", "infeasible_words", "study_answer"]
 
 
 def study_answer(report: StudyReport) -> str:
     """The answer: best of each objective against the base, trials, what is undecided."""
     trials = sum(each.trials for each in report.summaries)
     distinct = f", {report.summaries[0].distinct:,} distinct designs" if len(report.summaries) == 1 else ""
-    tried = f"{trials:,} trials{distinct} of {report.space.count:,} feasible"
+    infeasible = infeasible_words(report)
+    tried = f"{trials:,} trials{distinct} of the space's {report.space.count:,}"
+    tried += f"; {infeasible}" if infeasible else ""
     if not report.best:
         return "".join(_nothing(report, trials, tried))
     found = "; ".join(_found(report))
     front = f" {len(report.front):,} designs are on the Pareto front." if len(report.goal.objectives) > 1 else ""
-    undecided = list(_undecided(report))
-    return (f"{found[:1].upper()}{found[1:]} ({tried}).{front}"
+    undecided, best = list(_undecided(report)), report.best[0][1]
+    unfit = unfit_sentence(report.space, best, report.memory.get(best.design))
+    return (f"{found[:1].upper()}{found[1:]} ({tried}).{front}{f' {unfit}' if unfit else ''}"
             + (f" Undecided: {'; '.join(undecided)}." if undecided else ""))
 
 
@@ -33,6 +37,21 @@ def _nothing(report: StudyReport, trials: int, tried: str) -> Iterator[str]:
     yield from (f" Missed: {text}." for text in missed(report.goal, report.nearest, trials))
     if report.nearest is not None and len(report.goal.requirements) > 1:
         yield f" Trial {report.nearest.trial.number} comes nearest to meeting all."
+
+
+def infeasible_words(report: StudyReport) -> str:
+    """How many trials were refused, and how many miss a requirement; empty if all are feasible."""
+    infeasible, refused = (sum(counts) for counts in zip(*((each.infeasible, each.refused)
+                                                           for each in report.summaries)))
+    short = infeasible - refused
+    parts = [f"{refused:,} refused"] * bool(refused)
+    parts += [f"{short:,} miss{'es' * (short == 1)} a requirement"] * bool(short)
+    return f"{infeasible:,} infeasible: {', '.join(parts)}" if parts else ""
+
+
+def hidden_plots(report: StudyReport) -> tuple[str, ...]:
+    """Plots that a page leaves out, as they would only show that nothing is decided."""
+    return ("importance",) if report.importances and not most_important(report.importances) else ()
 
 
 def _found(report: StudyReport) -> Iterator[str]:
@@ -64,7 +83,7 @@ def _undecided(report: StudyReport) -> Iterator[str]:
     ties = report.intervals.ties
     if any(ties):
         yield (f"which design has the best {report.goal.objectives[0].name} ({sum(map(bool, ties))} of the next "
-               f"{len(ties) - 1} tie with the first)")
+               f"{len(ties) - 1} are undecided against the first)")
     if report.model is not None and not most_important(report.importances):
         yield "which knob matters most (the intervals overlap)"
     if report.contest is not None and report.contest.best is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
 
+from astrarium.report.tables.several import sum_per_npu
 from astrarium.search import Space, Trial
 from astrarium.units import format_rate
 
@@ -18,6 +18,5 @@ def per_npu(space: Space, trials: Sequence[Trial]) -> list[list[str]]:
         return []
     designs = [space.design(trial.point) for trial in trials]
     dims = [each.network.flat if each.network.fabric is None else () for each in designs]
-    return [[f"dim {place}, sum per NPU", *("" if dim is None else format_rate(dim.npu_bandwidth) for dim in column)]
-            for place, column in enumerate(zip_longest(*dims))
-            if len({dim.tag for dim in column if dim is not None}) > 1]
+    return list(sum_per_npu(dims, lambda column: len({dim.tag for dim in column if dim is not None}) > 1,
+                            lambda dim: format_rate(dim.npu_bandwidth)))

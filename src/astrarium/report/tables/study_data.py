@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -33,13 +34,14 @@ from astrarium.search.starts import starts_of
 from astrarium.search.studyfile import StoredStudy, refuse_others
 from astrarium.search.trial import Front, Near, Nearest
 
-__all__ = ["StudyReport", "Summary", "study_report"]
+__all__ = ["LISTED", "StudyReport", "Summary", "study_report"]
 
 BEST, TOP, CLOUD = 10, 100, 5000
+LISTED = 50     # designs of a front
 
 
 class Summary(Struct, frozen=True):
-    """One study in one line."""
+    """One study in one line. `infeasible` trials miss a requirement, or are `refused`: they have no values."""
 
     path: str
     agent: str
@@ -47,6 +49,7 @@ class Summary(Struct, frozen=True):
     trials: int
     distinct: int
     infeasible: int
+    refused: int
     best: float | None
 
 
@@ -72,6 +75,7 @@ class StudyReport(Struct, frozen=True, dict=True):
     fidelity: tuple[tuple[str, Correlation], ...] = ()      # study, and a cheaper network model of it
     contest: Contest | None = None      # of the agents
     base: Trial | None = None       # of the base, or of the design of the space that is nearest to it
+    memory: Mapping[bytes, float] = MappingProxyType({})    # design -> its peak memory in bytes, where that is known
 
     @property
     def space(self) -> Space:
@@ -138,18 +142,21 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
     run = recheck and best
     if run:
         studies[0].refuse_other_inputs("no --recheck: nothing is simulated then")
+    space, goal = studies[0].plan.space, studies[0].plan.goal
+    stored = {design: memory for study in studies for design, memory in stored_memory(study.path).items()}
+    listed = ranked(space, goal, detailed, simulate=bool(run), memory_of=stored,
+                    progress=None if progress is None else partial(progress, "designs with their memory"))
+    others = ranked(space, goal, [trial for _, trial in best[:BEST]] + thinned(front.trials, LISTED), simulate=False,
+                    memory_of=stored)
     return StudyReport(
         tuple(studies), tuple(map(_summary, studies)), tuple(best[:BEST]), tuple(trial for _, trial in best),
         front.trials, tuple(cloud), tuple(convergence(studies)), model, problem, shares,
         tuple(sensitivities(*best[0], progress)) if run else (),
         tuple(rechecked(studies[0], [trial for _, trial in best[:BEST]], progress=progress)) if run else (),
-        tuple(ranked(studies[0].plan.space, studies[0].plan.goal, detailed,
-                     simulate=bool(run), memory_of={design: memory for study in studies
-                                                    for design, memory in stored_memory(study.path).items()},
-                     progress=None if progress is None else partial(progress, "designs with their memory"))),
-        sobol, sobol_problem,
+        tuple(listed), sobol, sobol_problem,
         tuple((each.path, found) for each in studies if each.plan.fidelity for found in saved(each.path)),
-        contest(studies), base)
+        contest(studies), base,
+        {each.trial.design: each.memory for each in (*listed, *others) if each.memory is not None})
 
 
 def _comparable(studies: Sequence[StoredStudy]) -> None:
@@ -182,14 +189,15 @@ def _merged(studies: Sequence[StoredStudy], count: int) -> list[tuple[StoredStud
 
 
 def _summary(study: StoredStudy) -> Summary:
-    trials = distinct = infeasible = 0
+    trials = distinct = infeasible = refused = 0
     for trial in study.trials():
         trials += 1
         distinct += trial.same_as is None
         infeasible += not trial.verdict.feasible
+        refused += trial.verdict.values is None and not trial.verdict.beyond
     best = best_trials(study, 1)
     return Summary(study.path, study.plan.agent_name, study.plan.seed, trials, distinct, infeasible,
-                   value_of(best[0]) if best else None)
+                   refused, value_of(best[0]) if best else None)
 
 
 def _model(studies: Sequence[StoredStudy]) -> tuple[Surrogate | None, tuple[Importance, ...], str]:

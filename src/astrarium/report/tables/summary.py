@@ -17,13 +17,13 @@ from astrarium.trace.linked import headline
 from astrarium.trace.read import spans
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["PARTS", "job_table", "network_table", "path_table", "summary_tables", "time_table"]
+__all__ = ["PARTS", "job_table", "makespan_words", "network_table", "path_table", "summary_tables", "time_table"]
 
 PS_PER_NS = 1000
 WIDE = 32           # letters of a list of NPUs
 CLOSE = 0.9         # share of the memory beyond which head room is looked at
 PARTS = (("compute", "compute"), ("exposed_comm", "exposed communication"), ("exposed_memory", "exposed remote memory"),
-         ("exposed_host", "exposed host work"), ("bubble", "idle"))
+         ("exposed_host", "exposed host work"), ("ports", "collectives that share ports"), ("bubble", "idle"))
 MOVED = {"compute": "compute", "collective": "collectives", "message": "messages", "memory": "remote memory",
          "host": "host work", "wait": "waiting"}
 
@@ -56,24 +56,38 @@ def _share(part: float, whole: float) -> str:
 
 def time_table(result: Result, title: str) -> Table:
     """Makespan, what the last rank's time went into, memory and the busiest link."""
-    row, finish = int(result.outcome.row[result.last_rank]), result.makespan_ps
+    whole, parts = result.at_least_ps, result.spent
     last = f"rank {result.first_rank + result.last_rank}"
     if result.job_ranks is not None:
         last = result.job_ranks.label(result.last_rank)
-    rows = [("makespan", _time(finish), "", f"{last} finishes last; of its time:")]
-    parts = {name: int(getattr(result.ranks, name)[row]) for name, _ in PARTS}
-    within = sum(parts.values()) > finish      # ASTRA-sim's exposed communication is all that is not compute
+    rows = [("makespan", makespan_words(result), "", f"{last} finishes last; of its time:")]
+    within = sum(parts.values()) > whole      # ASTRA-sim's exposed communication is all that is not compute
     for name, text in PARTS:
         if parts[name] or name in ("compute", "exposed_comm", "bubble"):
             label = f"    of it {text}" if within and name not in ("compute", "exposed_comm") else f"  {text}"
-            rows.append((label, _time(parts[name]), _share(parts[name], finish), ""))
+            rows.append((label, _time(parts[name]), _share(parts[name], whole),
+                         f"{_port_rank(result)} needs its port of dim {result.ports.where[1]} for the whole makespan"
+                         if name == "ports" else ""))
     rows += [_phase(phase) for phase in result.phases]
     rows.append(_memory(result))
     rows += [_tier(tier) for tier in result.memory.tiers if tier.used]
-    link = result.busiest_link()
-    if link is not None:
+    link, port = result.busiest_link(), result.ports.most / max(result.at_least_ps, 1)
+    if port > (0 if link is None else link[1]):
+        rows.append(("busiest port", "", _share(port, 1.0),
+                     f"needed: dim {result.ports.where[1]}, of {_port_rank(result)}"))
+    elif link is not None:
         rows.append(("busiest link", "", _share(link[1], 1.0), f"busy: {link[0]}"))
     return Table(title, "<>><", rows)
+
+
+def makespan_words(result: Result) -> str:
+    """The makespan; where a port is needed for longer (`Result.at_least`), that time as a bound."""
+    return ">= " * (result.at_least_ps > result.makespan_ps) + _time(result.at_least_ps)
+
+
+def _port_rank(result: Result) -> str:
+    """The rank whose port is needed for longest."""
+    return f"rank {result.first_rank + int(result.first_ranks[result.ports.where[0]])}"
 
 
 def _phase(phase: PhaseTime) -> tuple[str, str, str, str]:
@@ -146,12 +160,17 @@ def network_table(result: Result) -> Table:
     """Traffic per dim, of a fabric's graph per tier."""
     if result.plan.network.graph is not None:
         return _tier_table(result)
-    dims = result.dims
+    dims, ports = result.dims, result.ports.needed
     rows = [(str(number), dim.shape.name.lower(), f"{dim.npus:,}", format_bytes(int(dims.size[number])),
              _share(float(dims.mean_utilisation[number]), 1.0), _share(float(dims.max_utilisation[number]), 1.0))
             for number, dim in enumerate(result.plan.network.dims)]
-    return Table("network (busy: share of the makespan)", "><>>>>", rows,
-                 ("dim", "shape", "NPUs", "sent", "mean busy", "most busy"))
+    heads = ("dim", "shape", "NPUs", "sent", "mean busy", "most busy")
+    if not len(ports):
+        return Table("network (busy: share of the makespan)", "><>>>>", rows, heads)
+    needed = ports.max(axis=0) / max(result.at_least_ps, 1)
+    return Table("network (shares of the makespan; collectives of given time count in 'port needed' alone)",
+                 "><>>>>>", [(*row, _share(float(share), 1.0)) for row, share in zip(rows, needed)],
+                 (*heads, "port needed"))
 
 
 def _tier_table(result: Result) -> Table:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from astrarium.cost.interval import tied
 from astrarium.planner.launch.stacks import needs
 from astrarium.planner.shortlist import Line, Shortlist
+from astrarium.report.tables.interval import tie_words
 from astrarium.report.tables.table import Table
 from astrarium.units import format_bytes, format_time
 
@@ -66,7 +67,7 @@ def _doubts(today: Line, line: Line, found: Shortlist) -> str:
     """Why a predicted gain is no advice yet, and what the layout needs."""
     said = []
     if _tie(today, line):
-        said.append("a tie with today's: measure it before you rely on it")
+        said.append("one is within the interval of the other: measure it before you rely on it")
     if line.within.extrapolated:
         said.append("extrapolated (" + "; ".join(line.within.extrapolated) + ")")
     wants = needs(found.framework, line.layout.zero)
@@ -76,7 +77,7 @@ def _doubts(today: Line, line: Line, found: Shortlist) -> str:
 
 
 def _about(today: Line, line: Line) -> str:
-    said = ["ties with now"] if _tie(today, line) else []
+    said = [tie_words(line.time, (today.time, today.within), "now")] if _tie(today, line) else []
     return ", ".join(said + (["extrapolated"] if line.within.extrapolated else []))
 
 
@@ -90,7 +91,7 @@ def changes(today: Line, found: Shortlist) -> Table | None:
     rows = [(name, str(before[name]), str(after[name])) for name in after if before[name] != after[name]]
     if not rows or today.value <= found.best.value:
         return None
-    tie = ", which is a tie" if _tie(today, found.best) else ""
+    tie = "; one is within the interval of the other" if _tie(today, found.best) else ""
     return Table(f"line 1 against today's layout: {_gain(today, found.best, found)}{tie}", "<>>", rows,
                  ("", "now", "1"))
 

@@ -60,6 +60,7 @@ class _Nsga2:
 
     def __init__(self, pymoo: Any, algorithm: Any, space: Space, objectives: int, seed: int, seen: set[Point]):
         self.pymoo, self.algorithm, self.space, self.seen = pymoo, algorithm, space, seen
+        self.rng = random.Random(seed)
         self.scaled = Scaled(objectives)
         low = [axis.domain.low if not axis.size else -1.0 if axis.when is not None else 0.0 for axis in space.axes]
         high = [axis.domain.high if not axis.size else axis.size - 1.0 for axis in space.axes]
@@ -82,6 +83,8 @@ class _Nsga2:
         if not self.waiting:
             self.generation = self.algorithm.ask()
             if self.generation is None or not len(self.generation):
+                self.generation = self.pymoo.core.population.Population.new("X", self._unseen())
+            if not len(self.generation):
                 return []
             wishes = self.generation.get("X")
             self.points: list[Point] = [self.space.projector.project(wish) for wish in wishes.tolist()]
@@ -89,6 +92,16 @@ class _Nsga2:
             self.worth: list[Values] = []
             self.waiting = list(range(len(self.points)))
         return [self.points[place] for place in self.waiting[:count]]
+
+    def _unseen(self) -> Any:
+        """Random points that were not tried, for a population without new children; none if every design is known."""
+        found = set[Point]()
+        while len(found) < self.algorithm.pop_size and (
+                self.space.continua or len(self.seen) + len(found) < self.space.count):
+            point = self.space.sample(self.rng)
+            if point not in self.seen:
+                found.add(point)
+        return np.array(sorted(found), dtype=float)
 
     def tell(self, told: Sequence[Told]) -> None:
         """Collect values; the algorithm learns those of a whole generation."""

@@ -45,10 +45,10 @@ def explain(request: Explain, context: Context) -> Answer:
         return _streams(request, first, second)
     before, after = context.design(first, request.before_changes), context.design(second, request.changes)
     found = explained(before, after, orders=request.orders)
-    name = _named(request, second)
+    former, name = _named(request, first, second)
     numbers = [time_ps("before", "makespan before", found.before), time_ps("after", "makespan after", found.after)]
-    return Answer(title=f"{first} to {name}", numbers=tuple(numbers),
-                  tables=tuple(explanation_tables(found, first, name)), found=explanation_plain(found),
+    return Answer(title=f"{former} to {name}", numbers=tuple(numbers),
+                  tables=tuple(explanation_tables(found, former, name)), found=explanation_plain(found),
                   command=_command(request, first, second), page="explain", result=found)
 
 
@@ -62,15 +62,18 @@ def _streams(request: Explain, first: str, second: str) -> Answer:
     before, after = (replace_all(load_serving_design(name), changes) for name, changes in
                      ((first, request.before_changes), (second, request.changes)))
     found = explain_serving(before, after, orders=request.orders)
-    name = _named(request, second)
-    return Answer(title=f"{first} to {name}", tables=tuple(serving_explanation_tables(found, first, name)),
+    former, name = _named(request, first, second)
+    return Answer(title=f"{former} to {name}", tables=tuple(serving_explanation_tables(found, former, name)),
                   found=serving_explanation_plain(found), command=_command(request, first, second), page="explain",
                   result=found)
 
 
-def _named(request: Explain, second: str) -> str:
-    """What the design to arrive at is called."""
-    return second if request.after is not None else f"the same with {', '.join(sets(request.changes, '')[1::2])}"
+def _named(request: Explain, first: str, second: str) -> tuple[str, str]:
+    """What both designs are called."""
+    before, after = (", ".join(sets(changes, "")[1::2]) for changes in (request.before_changes, request.changes))
+    same = request.after is None or (first == second and not before)
+    return (f"{first} with {before}" if before else first,
+            " with ".join(filter(None, ["the same" if same else second, after])))
 
 
 def _command(request: Explain, first: str, second: str) -> str:

@@ -37,19 +37,26 @@ class _Progress:
 
     def __init__(self, folder: str):
         self.path, self._last = os.path.join(folder, "progress.json"), 0.0
-        self._done, self._best, self._begun = list[float](), list[float](), time.time()
+        self._done, self._best, self._begun, self._said = list[float](), list[float](), time.time(), ""
         self._write("starts", None, "")
 
     def __call__(self, now: Progress) -> None:
         if now.best is not None and now.best.value is not None and now.done not in self._done[-1:]:
             self._done.append(now.done)
             self._best.append(now.best.value)
+        if now.best is not None:
+            self._said = f"{now.done:,} trials, best {now.best.name} {now.best.text}"
         if time.monotonic() < self._last + EVERY:
             return
         self._last = time.monotonic()
         picture = self._picture(now.best.name) if now.best and len(self._done) > 1 else ""
         self._write(now.text, None if not now.total else now.done / now.total,
                     picture if now.table is None else table_of(now.table, sort=False))
+
+    def end(self, found: dict[str, Any]) -> None:
+        """Say how the job ended: why it failed, or how long it took, and of a search the best."""
+        took = f"took {found['seconds']:,.1f} s" if "seconds" in found else found["error"].partition("\n")[0]
+        self._write(", ".join(filter(None, [self._said * ("seconds" in found), took])), None, "")
 
     def _write(self, text: str, share: float | None, html: str) -> None:
         _write(self.path, {"text": text, "share": share, "html": html, "begun": self._begun})
@@ -78,17 +85,19 @@ def main(root: str, name: str) -> int:
         lock.write(str(os.getpid()))
         lock.flush()
         guard(os.path.realpath(root))
-        found = _done(folder)
+        progress = _Progress(folder)
+        found = _done(folder, progress)
+        progress.end(found)
         _write(os.path.join(folder, "result.json"), found)
     return 1 if "error" in found else 0
 
 
-def _done(folder: str) -> dict[str, Any]:
+def _done(folder: str, progress: _Progress) -> dict[str, Any]:
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as stream:
         job = json.load(stream)
     begun = time.monotonic()
     try:
-        html = run_job(job["verb"], job["asked"], Context(Folder(os.getcwd()), LIMITS, _Progress(folder)), folder)
+        html = run_job(job["verb"], job["asked"], Context(Folder(os.getcwd()), LIMITS, progress), folder)
     except AstrariumError as error:
         return {"error": str(error)}
     except MemoryError:

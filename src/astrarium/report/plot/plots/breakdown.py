@@ -20,7 +20,7 @@ __all__ = ["PLOT", "breakdown", "stacked"]
 
 SHOWN = 24          # rows
 COLOURS = dict(zip((*(words for _, words in PARTS), *WORDS.values()), (
-    PALETTE[0], PALETTE[1], PALETTE[3], PALETTE[4], "#bbbbbb",
+    PALETTE[0], PALETTE[1], PALETTE[3], PALETTE[4], PALETTE[2], "#bbbbbb",
     PALETTE[0], PALETTE[5], PALETTE[1], PALETTE[6], PALETTE[3], PALETTE[4], PALETTE[7], PALETTE[2], "#bbbbbb")))
 Row = tuple[str, Mapping[str, float]]       # name, and ns of each part in words
 
@@ -58,7 +58,8 @@ def _ranks(result: Result) -> list[Row]:
     rows, first, count = np.unique(np.asarray(result.outcome.row), return_index=True, return_counts=True)
     found: list[Row] = []
     for rank, row, ranks in sorted(zip(first.tolist(), rows.tolist(), count.tolist())):
-        spent = {words: float(getattr(result.ranks, name)[row]) / 1000 for name, words in PARTS}
+        spent = {words: (result.spent[name] if name == "ports" else float(getattr(result.ranks, name)[row])) / 1000
+                 for name, words in PARTS}
         spent["idle"] += float(result.ranks.idle[row]) / 1000
         alike = f" and {ranks - 1:,} like it" if ranks > 1 else ""
         found.append((f"rank {result.first_rank + rank}{alike}", spent))

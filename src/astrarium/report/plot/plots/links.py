@@ -18,6 +18,7 @@ __all__ = ["PLOT", "TRAFFIC", "links", "traffic"]
 
 CELLS, ROWS = 64, 40        # of a row; rows
 FAINTEST = 0.06             # opacity of a link that is never busy
+APART = " Collectives of given (measured) time are not on links: the table of the network has the ports that they need."
 SCALE, STEPS = "busy", 5    # the row that explains the colours, and its cells
 
 
@@ -65,6 +66,7 @@ def links(result: Result) -> Plot:
     said = (f"The stronger the colour, the longer busy; the busiest is {found.name(top)} with "
             f"{100 * float(found.utilisation[top]):.1f} % of the run.")
     said += f" A cell is up to {binned:,} neighbouring links, as strong as its busiest one." if binned > 1 else ""
+    said += APART if result.ports.most else ""
     return Plot("Busy links", said,
                 (Layer("bar", columns, colour=PALETTE[0], share=0.9), *_scale(strongest, 1.0, "count")),
                 Axis("links by number", "count", high=1.0, shown=False), Axis(order=(*order, SCALE)))

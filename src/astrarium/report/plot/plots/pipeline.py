@@ -69,9 +69,10 @@ def _boxes(units: Sequence[Unit], each: int) -> Iterator[tuple[str, str, float, 
 def _sentence(result: Result, units: Sequence[Sequence[Unit]], each: int) -> str:
     span = result.makespan_ps / 1000
     busy = [sum(unit.end - unit.start for unit in mine) / span for mine in units]
-    said = (f"{len(units):,} stages of a step of {format_time(span)}; they compute {100 * min(busy):.1f} % to "
-            f"{100 * max(busy):.1f} % of it." if len(units) > 1 else
-            f"One stage of a step of {format_time(span)}, which computes {100 * busy[0]:.1f} % of it.")
+    least, most = (f"{100 * end(busy):.1f} %" for end in (min, max))
+    said = (f"{f'{len(units):,} stages' if len(units) > 1 else 'One stage'} of a step of {format_time(span)}; passes "
+            f"and the optimizer, with the communication inside them, take {least}"
+            + (f" to {most}" if most != least else "") + " of it.")
     said += f" {each:,} neighbouring passes are drawn as one, each pass as wide as its time." if each > 1 else ""
     return said + (f" The first {SHOWN} stages are drawn." if len(units) > SHOWN else "")
 

@@ -18,7 +18,7 @@ from astrarium.units import format_time
 __all__ = ["INTERVALS", "LOADS", "intervals", "loads"]
 
 MARGIN = 0.04       # of the axis, at both ends
-KINDS = {"best": ("diamond", 90.0, PALETTE[2]), "ties with the best": ("circle", 60.0, PALETTE[0]),
+KINDS = {"best": ("diamond", 90.0, PALETTE[2]), "undecided against the best": ("circle", 60.0, PALETTE[0]),
          "worse than the best": ("square", 50.0, PALETTE[5]), "no interval": ("circle", 60.0, "#999999")}
 
 
@@ -52,7 +52,7 @@ def intervals(answer: Shortlist | ServingPlan) -> Plot:
 def _training(place: str, line: Line, best: Line, several: bool) -> _Row:
     low, high = line.within.around(line.time) or (None, None)
     kind = ("no interval" if not line.within.known else "best" if line is best else
-            "ties with the best" if line.tie else "worse than the best")
+            "undecided against the best" if line.tie else "worse than the best")
     return _Row(f"{place}: {line.device + ': ' if several else ''}{line.label}", kind, line.time, low, high)
 
 
@@ -60,7 +60,7 @@ def _serving(place: str, line: Engine, best: Engine) -> _Row:
     npus = line.trial.candidate.engine.npus
     low, high = line.span or (None, None)
     kind = ("no interval" if line.span is None else "best" if line is best else
-            "ties with the best" if line.tie else "worse than the best")
+            "undecided against the best" if line.tie else "worse than the best")
     return _Row(_engine(place, line), kind, line.trial.rate / npus, None if low is None else low / npus,
                 None if high is None else high / npus)
 
@@ -90,9 +90,9 @@ def _drawn(title: str, what: str, quantity: str, rows: Sequence[_Row]) -> Plot:
             "x": Column(what, [row.value for row in some], quantity),
             "low": Column("from", [_or_nan(row.low) for row in some], quantity),
             "high": Column("to", [_or_nan(row.high) for row in some], quantity)}, shape=shape, size=size))
-    ties = sum(row.kind == "ties with the best" for row in rows)
-    said = (f"{ties} of {len(rows)} lines tie with the best: one of the two is within the interval of the other. "
-            "Bars: where the value is expected to be measured." if known else
+    ties = sum(row.kind == "undecided against the best" for row in rows)
+    said = (f"{ties} of {len(rows)} lines are undecided against the best: one of the two is within the interval of "
+            "the other. Bars: where the value is expected to be measured." if known else
             "No line has an interval: nothing like it was measured.")
     return Plot(title, said, tuple(layers), Axis(what, quantity, zero=False, low=min(ends) - margin,
                                                  high=max(ends) + margin),

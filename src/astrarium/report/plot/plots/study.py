@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from astrarium.errors import InputError
 from astrarium.report.plot.colours import PALETTE, ranked
 from astrarium.report.plot.find import Drawing
 from astrarium.report.plot.plot import Axis, Column, Layer, Plot
 from astrarium.report.plot.quantities import quantity_of, rounded
-from astrarium.report.tables.study import UNDECIDED, sobol_name
+from astrarium.report.tables.study import UNDECIDED, short_names, sobol_name
 from astrarium.report.tables.study_data import StudyReport, study_report
 from astrarium.search import Goal, Space, Study, Trial
 from astrarium.search.analysis import most_important, value_of
@@ -70,7 +70,7 @@ def pareto(answer: Study | Searched) -> Plot:
     best = [min(each, key=lambda pair: (-1 if goal.objectives[place].maximize else 1) * pair) for place, each
             in enumerate(values)]
     return Plot("Pareto front", f"{len(front):,} designs that no other beats in every objective"
-                + (f", and {len(cloud):,} trials" if cloud else "")
+                + (f", and {len(cloud):,} feasible trials" if cloud else "")
                 + f"; best {first} {rounded(best[0], quantity_of(first))}, best {second} "
                 f"{rounded(best[1], quantity_of(second))}.",
                 tuple(layers), x, y, {"Pareto front": PALETTE[1], **({"trials": PALETTE[0]} if cloud else {})},
@@ -120,6 +120,7 @@ def coordinates(answer: Searched) -> Plot:
     if not chosen:
         raise InputError("coordinates", "no trial met every requirement", expected="a study with a feasible design")
     axes = [axis for axis in report.space.axes if axis.size != 1]
+    named = short_names([axis.name for axis in axes])
     strong = max(1, len(chosen) // 10)
     groups = {f"best {strong}" if strong > 1 else "best": PALETTE[1], "others": PALETTE[0]}
     best, others = groups
@@ -127,7 +128,7 @@ def coordinates(answer: Searched) -> Plot:
     rows = [(place, axis) for place in places for axis in axes]
     values = {place: report.space.values(chosen[place].point) for place in places}
     columns = {
-        "y": Column("knob", [axis.name for _, axis in rows]),
+        "y": Column("knob", [named[axis.name] for _, axis in rows]),
         "value": Column("value", [str(values[place].get(axis.name, "-")) for place, axis in rows]),
         "objective": Column(name, [value_of(chosen[place]) for place, _ in rows], quantity_of(name)),
         "detail": Column("trial", [f"{chosen[place].number:,}" for place, _ in rows]),
@@ -136,23 +137,31 @@ def coordinates(answer: Searched) -> Plot:
                     "count"),
         "opacity": Column("", [0.9 if place < strong else 0.08 + 0.3 * (1 - place / len(chosen))
                                for place, _ in rows], "share")}
-    labels = [(axis.name, at, text) for axis in axes for at, text in _labels(axis)]
-    texts = Layer("text", {"y": Column("", [each[0] for each in labels]),
-                           "x": Column("", [each[1] for each in labels], "count"),
-                           "text": Column("", [each[2] for each in labels])}, colour="muted", align="center", down=13)
+    labels = [(named[axis.name], at, text) for axis in axes for at, text in _labels(axis)]
     held = len(report.space.axes) - len(axes)
     return Plot("Best designs, knob by knob", f"A line for each of the {len(chosen)} best designs, the better the "
                 "stronger." + (f" {held} knobs with one value are left out." if held else ""),
-                (_uprights(axes), Layer("line", columns, size=1.5), texts),
+                (_uprights(list(named.values())), Layer("line", columns, size=1.5), *_texts(labels)),
                 Axis("", "count", low=-0.06, high=1.06, shown=False),
-                Axis(order=tuple(axis.name for axis in axes), tall=True, row=58),
+                Axis(order=tuple(named.values()), tall=True, row=58),
                 groups if strong < len(chosen) else {best: PALETTE[1]})
 
 
-def _uprights(axes: Sequence[Any]) -> Layer:
+def _uprights(names: Sequence[str]) -> Layer:
     """A thin line along each knob."""
-    return Layer("rule", {"y": Column("", [axis.name for axis in axes]), "x": Column("", [0.0] * len(axes), "count"),
-                          "x2": Column("", [1.0] * len(axes), "count")}, colour="muted", size=0.7)
+    return Layer("rule", {"y": Column("", list(names)), "x": Column("", [0.0] * len(names), "count"),
+                          "x2": Column("", [1.0] * len(names), "count")}, colour="muted", size=0.7)
+
+
+def _texts(labels: Sequence[tuple[str, float, str]]) -> Iterator[Layer]:
+    """Values below their places on a knob's line; those at its ends stay within it."""
+    aligned: dict[Literal["left", "center", "right"], list[tuple[str, float, str]]] = {}
+    for name, at, text in labels:
+        aligned.setdefault("left" if at == 0 else "right" if at == 1 else "center", []).append((name, at, text))
+    for align, some in aligned.items():
+        yield Layer("text", {"y": Column("", [each[0] for each in some]),
+                             "x": Column("", [each[1] for each in some], "count"),
+                             "text": Column("", [each[2] for each in some])}, colour="muted", align=align, down=13)
 
 
 def _share(axis: Any, index: float) -> float:
@@ -190,10 +199,11 @@ def importance(answer: Searched) -> Plot:
                "high": Column("to", [each.high for each in report.importances], "share")}
     spans = {"y": columns["y"], "x": columns["low"], "x2": columns["high"]}
     said = f"{first} matters most for {report.goal.objectives[0].name}" if first else UNDECIDED.removesuffix(".")
-    return Plot("Which knobs matter", f"{said}; R² of the model {report.model.r2:.3f} on trials that it has not seen. "
-                "Lines: 95 %. The trials are those that agents chose, not a uniform sample.",
+    return Plot("Which knobs matter", f"{said}. Importance: how much a model of the trials errs more if the values of "
+                "a knob are shuffled, as a share of the variance (lines: 95 %). The model's R² is "
+                f"{report.model.r2:.3f} on trials that it has not seen; agents chose them: no uniform sample.",
                 (Layer("bar", columns, colour=PALETTE[0]), Layer("rule", spans, colour="muted", size=2)),
-                Axis("error that shuffling adds, of the variance", "share"), Axis(order=tuple(names)))
+                Axis("importance", "share"), Axis(order=tuple(names)))
 
 
 def sobol(answer: Searched) -> Plot:

@@ -103,7 +103,8 @@ def _drawn(ends: tuple[float, float], steps: Sequence[_Step], what: str, quantit
                            "text": Column("", [_signed(row, quantity) for row in rows])}, colour="ink", align="left")
     colours = {what: WHOLE, up: BETTER if more_is_better else WORSE, down: WORSE if more_is_better else BETTER}
     most = max(steps, key=lambda step: abs(step.end - step.start))
-    matters = f"{most.name} matters most ({_signed(most, quantity)})" if most.end != most.start else "no knob matters"
+    share = f"matters most ({_signed(most, quantity)})" if len(steps) > 1 else "is all that differs"
+    matters = f"{most.name} {share}" if most.end != most.start else "no knob matters"
     return Plot(f"Why the designs differ: {what}", f"From {rounded(ends[0], quantity)} to "
                 f"{rounded(ends[1], quantity)}; {matters}.",
                 (Layer("bar", columns), texts),

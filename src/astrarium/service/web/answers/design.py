@@ -11,7 +11,7 @@ from astrarium.cost.interval import interval_of
 from astrarium.design import Design
 from astrarium.report.pages.html import bar, escape, key
 from astrarium.report.tables.interval import span
-from astrarium.report.tables.summary import PARTS, time_table
+from astrarium.report.tables.summary import PARTS, makespan_words, time_table
 from astrarium.result import Result
 from astrarium.service.answer import Answer, Number
 from astrarium.service.context import Context
@@ -28,7 +28,7 @@ from astrarium.workload.transformer import Transformer
 
 __all__ = ["answer", "answered", "changes_of", "design_page", "details", "saved_text", "tiles"]
 
-COLOURS = dict(zip((name for name, _ in PARTS), ("#4477aa", "#aa3377", "#ccbb44", "#66ccee", "#bbbbbb")))
+COLOURS = dict(zip((name for name, _ in PARTS), ("#4477aa", "#aa3377", "#ccbb44", "#66ccee", "#228833", "#bbbbbb")))
 FIRST = ("mfu", "tokens_per_second", "tokens_per_second_per_npu", "cost_per_tera_tokens", "cost_per_hour")
 DIM = re.compile(r"^dims\[(\d+)\]\.")
 WORDS = {"workload.global_batch": "samples of a step", "workload.seq": "tokens of a sample",
@@ -51,13 +51,14 @@ def answered(name: str, changes: Mapping[str, Any], context: Context, *, brief: 
 
 
 def design_page(question: Ask, context: Context) -> dict[str, Any]:
-    """The knobs as HTML, with what was changed in its place."""
-    serving = context.is_serving(question.design)
+    """The knobs as HTML, with what was changed in its place; `capacity`: whether the design has a memory capacity."""
+    serving, capacity = context.is_serving(question.design), False
     if serving:
         sets, knobs, what = dict(question.sets), serving_knobs(question.design, context), "a stream of requests"
     else:
         base = context.design(question.design, {})
         sets, knobs, what = {**question.sets, **followed(base, question.sets)}, knobs_of(base), _what(base)
+        capacity = base.memory.capacity is not None
     sections: dict[str, list[Shown]] = {}
     for knob in knobs:
         sections.setdefault(knob.section, []).append(knob)
@@ -66,7 +67,7 @@ def design_page(question: Ask, context: Context) -> dict[str, Any]:
                    + "".join(_control(knob, sets, "k") for knob in found if not usual(knob)) + "</details>"
                    for section, found in sections.items())
     return {"html": f'<div class="knobs" id="usual">{first}</div>{more}', "count": len(knobs), "what": what,
-            "serving": serving}
+            "serving": serving, "capacity": capacity}
 
 
 def answer(question: Ask, context: Context) -> dict[str, Any]:
@@ -135,21 +136,16 @@ def _memory(result: Result, now: Number, before: Number | None) -> str:
 def _spent(result: Result, before: Result | None) -> str:
     """What the time of the last rank goes into, now and before."""
     runs = [("now", result)] + ([("before", before)] if before is not None else [])
-    longest = float(max(each.makespan_ps for _, each in runs))
+    longest = float(max(each.at_least_ps for _, each in runs))
     if longest <= 0:
         return ""
-    spent = [(name, each, _parts(each)) for name, each in runs]
+    spent = [(name, each, each.spent) for name, each in runs]
     used = {name: text for name, text in PARTS if any(parts[name] for _, _, parts in spent)}
-    lines = "".join(bar(name, f"{format_time(each.makespan_ps / 1e3)}, compute "
-                        f"{100 * parts['compute'] / max(each.makespan_ps, 1):.1f} %", parts, longest, COLOURS,
+    lines = "".join(bar(name, f"{makespan_words(each)}, compute "
+                        f"{100 * parts['compute'] / max(each.at_least_ps, 1):.1f} %", parts, longest, COLOURS,
                         {part: f"{text}: {format_time(parts[part] / 1e3)}" for part, text in PARTS})
                     for name, each, parts in spent)
     return f"<h2>Where the time of the last rank goes</h2>{key(used, COLOURS)}{lines}"
-
-
-def _parts(result: Result) -> dict[str, float]:
-    row = int(result.outcome.row[result.last_rank])
-    return {name: float(getattr(result.ranks, name)[row]) for name, _ in PARTS}
 
 
 def _control(knob: Shown, sets: Mapping[str, str], prefix: str) -> str:

@@ -76,6 +76,8 @@ def _is_model(path: str) -> bool:
 def file_page(question: Ask, context: Context) -> dict[str, Any]:
     """What a file is, and its content as HTML. A file that is wrong says why."""
     kind = kind_of(context, question.file)
+    if not os.path.getsize(context.folder.path(question.file, "file")):
+        return {"kind": "other", "problem": f"{question.file}: is empty"}
     try:
         return {"kind": kind, **_content(kind, question.file, context)}
     except InputError as error:
@@ -85,6 +87,8 @@ def file_page(question: Ask, context: Context) -> dict[str, Any]:
 def _content(kind: str, name: str, context: Context) -> dict[str, Any]:
     if kind == "log":
         return _log(name)
+    if kind == "other" and name.lower().endswith((".yaml", ".yml")):
+        parse_yaml(read_text(name), name)       # says what is wrong
     asked: Mapping[str, Callable[[], Answer]] = {"study": lambda: report(Report(study=name), context),
                                                  "trace": lambda: trace(Trace(name=name), context)}
     if kind not in asked:

@@ -9,6 +9,8 @@ from astrarium.report.pages.html import escape, note, section, table_of
 from astrarium.report.plot.find import plots_of
 from astrarium.report.plot.plot import Plot
 from astrarium.report.plot.svg import svg
+from astrarium.report.tables.study_answer import hidden_plots
+from astrarium.report.tables.study_data import StudyReport
 from astrarium.report.tables.table import Table
 from astrarium.service.answer import Answer
 
@@ -26,7 +28,9 @@ def shown(answer: Answer) -> str:
     if answer.page == "plan":
         return _layouts(answer.result, answer.files)
     links = "".join(_engines(answer.files)) if answer.page == "plan_serving" else ""
-    plots = "".join(picture(plot) for _, plot in plots_of(answer.page, answer.result)) if answer.page else ""
+    hidden = hidden_plots(answer.result) if isinstance(answer.result, StudyReport) else ()
+    plots = "".join(picture(plot) for name, plot in plots_of(answer.page, answer.result)
+                    if name not in hidden) if answer.page else ""
     return links + plots + "".join(map(_table, answer.tables)) + "".join(map(note, answer.notes))
 
 
@@ -38,14 +42,15 @@ def picture(plot: Plot) -> str:
 
 def _layouts(found: Shortlist, files: tuple[str, ...]) -> str:
     """Layouts, each with a link to its design, whose knobs can be turned."""
+    from astrarium.report.pages.plan import step_first
     from astrarium.report.tables.shortlist import HEAD, remarks, row_of, shortlist_tables
 
     lines = [*found.lines, *([found.today] if found.today is not None else [])]
     several = len({line.device for line in lines}) > 1
     places = [str(place) for place in range(1, len(found.lines) + 1)] + ["now"]
-    rows = [row_of(place, line, several, found.factor) for place, line in zip(places, lines)]
+    rows = [step_first(row_of(place, line, several, found.factor)) for place, line in zip(places, lines)]
     head = "".join(f'<th class="{"l" if place < 2 else "r"}" scope="col">{escape(each)}</th>'
-                   for place, each in enumerate((*HEAD, "")))
+                   for place, each in enumerate((*step_first(HEAD), "")))
     body = "".join("<tr>" + "".join(f'<td class="{"l" if at < 2 else "r"}">{_cell(at, cell, file)}</td>'
                                     for at, cell in enumerate(row)) + f"<td>{_beside(files[0], file)}</td></tr>"
                    for row, file in zip(rows, files, strict=True))

@@ -70,8 +70,10 @@
     const follow = (field) => {
       const range = slider(field);
       if (!range) return;
-      const at = values(range).indexOf(field.value);
-      if (at >= 0) range.value = at;
+      const every = values(range), unit = (text) => text.replace(/^[\d.e+-]+/, "").trim();
+      const far = (text) => unit(text) === unit(field.value) ? Math.abs(parseFloat(text) - parseFloat(field.value)) : Infinity;
+      const near = every.reduce((best, text, at) => far(text) < far(every[best]) ? at : best, 0);     // of a typed value
+      if (Number.isFinite(far(every[near]))) range.value = near;
       range.setAttribute("aria-valuetext", field.value);
     };
     const asked = new URLSearchParams(location.search).getAll("set").map((each) => each.slice(0, each.indexOf("=")));
@@ -148,17 +150,21 @@
       catch (error) { said.textContent = error.message; said.classList.add("problem"); }
     });
     // ------------------------------------------------------------ a search around the design
+    const spoken = (field) => field.closest(".knob").querySelector("label").textContent;
     const choice = (path, text) => {
       const row = document.createElement("div"), select = document.createElement("select"), input = document.createElement("input"), gone = document.createElement("button");
       row.className = "choice";
       select.setAttribute("aria-label", "knob");
       input.setAttribute("aria-label", "its values, separated by commas");
-      for (const field of new Set(fields)) select.add(new Option(field.dataset.path, field.dataset.path, false, field.dataset.path === path));
+      for (const field of new Set(fields)) select.add(new Option(`${spoken(field)} · ${field.dataset.path}`, field.dataset.path, false, field.dataset.path === path));
       const usual = () => {
         const field = fields.find((f) => f.dataset.path === select.value), range = slider(field);
-        const every = field.tagName === "SELECT" ? [...field.options].map((o) => o.value) : range ? values(range) : [field.value];
-        const at = Math.max(0, every.indexOf(field.value));
-        return (every.length > 8 ? every.slice(Math.max(0, at - 3), at + 4) : every).join(", ");
+        const host = Number(fields.find((f) => f.dataset.path === "network.dims[0].npus")?.value) || Infinity;
+        const inside = (value) => select.value !== "workload.tp" || value <= Math.max(host, field.value);     // tp crosses no host
+        const every = field.tagName === "SELECT" ? [...field.options].map((o) => o.value) : range ? values(range).filter(inside) : [field.value];
+        const known = every.indexOf(field.value), at = known >= 0 ? known : range ? Number(range.value) : 0;
+        const near = every.length > 8 ? every.slice(Math.max(0, at - 3), at + 4) : every;
+        return [...new Set(known >= 0 ? near : [field.value, field.dataset.base, ...near])].join(", ");
       };
       input.value = text || usual();
       select.addEventListener("change", () => { input.value = usual(); });
@@ -177,6 +183,7 @@
       $("searching").scrollIntoView({ block: "nearest" });
     });
     $("add-choice").addEventListener("click", () => choice());
+    fields.forEach(follow);
     turn(0);
   }
 
@@ -228,7 +235,8 @@
     for (const row of searching.querySelectorAll(".choice")) {
       choices[row.querySelector("select").value] = row.querySelector("input").value.split(",").map((v) => v.trim()).filter(Boolean);
     }
-    start(searching, { verb: "search", request: { ...filled(searching), space: { base: searching.dataset.design, choices } } });
+    const { require, ...request } = filled(searching);
+    start(searching, { verb: "search", request: { ...request, space: { base: searching.dataset.design, choices, ...(require ? { require } : {}) } } });
   });
   const job = $("job");
   if (job) {

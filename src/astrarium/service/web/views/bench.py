@@ -34,7 +34,7 @@ def design(name: str, found: Mapping[str, Any]) -> str:
 the design as it is</a> <button type="button" class="changes" id="save">Save as a design</button>
 <button type="button" class="changes" id="search"{" hidden" if found["serving"] else ""}>Search around
 it</button></p>
-{_saving(name)}{_searching(name)}
+{_saving(name)}{_searching(name, found["capacity"])}
 <details id="all"><summary>All tables and pictures of this run</summary><div id="details"></div></details>
 </div></div>"""
 
@@ -46,7 +46,9 @@ def _saving(name: str) -> str:
 <button class="first">Save</button> <span class="said" role="status"></span></form>"""
 
 
-def _searching(name: str) -> str:
+def _searching(name: str, capacity: bool) -> str:
+    """The form of a search; designs must fit if the design has a memory capacity, unless one asks otherwise."""
+    fits = "peak_memory <= memory.capacity" if capacity else ""
     agents = "".join(f"<option>{each}</option>" for each in AGENTS)
     return f"""<form class="panel changes" id="searching" data-design="{escape(name)}" hidden>
 <h2>Search around this design</h2>
@@ -54,6 +56,8 @@ def _searching(name: str) -> str:
 <div id="choices"></div>
 <p><button type="button" id="add-choice">Add a knob</button></p><div class="fields">
 <label>Minimize<input name="minimize[]" value="makespan"></label>
+<label>Require<input name="require" value="{fits}" placeholder="such as makespan <= 20 s" autocomplete="off"
+spellcheck="false"></label>
 <label>Trials<input name="trials" type="number" min="1" max="100000" value="50"></label>
 <label>Agent<select name="agent">{agents}</select></label></div>
 <button class="first">Search</button> <span class="said" role="status"></span></form>"""

@@ -84,5 +84,6 @@ def file(name: str, found: Mapping[str, Any]) -> str:
     kind = str(found["kind"])
     wrong = f'<p class="problem">{escape(str(found["problem"]))}</p>' if "problem" in found else ""
     said = command_line(str(found["command"])) if found.get("command") else ""
-    return (f'<p>{escape(KINDS.get(kind, "A file of no known kind."))} <a href="/raw/{quote(name)}">Download it</a></p>'
+    said_kind = KINDS.get(kind, "" if wrong else "A file of no known kind.")
+    return (f'<p>{escape(said_kind)} <a href="/raw/{quote(name)}">Download it</a></p>'
             f'{FORMS.get(kind, "").replace("NAME", escape(name))}{wrong}{said}{found.get("html", "")}')

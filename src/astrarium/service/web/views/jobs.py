@@ -19,7 +19,7 @@ BUTTONS = (("pause", "running", "Pause"), ("resume", "paused", "Go on"), ("resum
 
 def jobs_table(jobs: Sequence[Job]) -> str:
     """Jobs with their state."""
-    return rows(("job", "state", "so far"), (
+    return rows(("job", "state", "how far"), (
         (f'<a href="/job/{each.id}">{escape(f"{each.verb} {each.title}")}</a>', _state(each.state),
          escape(str(each.progress.get("text", "")))) for each in jobs))
 
