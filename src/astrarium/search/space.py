@@ -93,6 +93,11 @@ class Space(Struct, frozen=True, eq=False, dict=True):
         """Numbers of the axes without a list of values."""
         return tuple(index for index, axis in enumerate(self.axes) if not axis.size)
 
+    def most(self, trials: int, agent: object) -> int:
+        """How many of some trials an agent (its options) makes at most: one that repeats no design ends with the
+        space."""
+        return trials if self.continua or getattr(agent, "repeats", True) else min(trials, self.count)
+
     @cached_property
     def count(self) -> int:
         """The exact number of feasible combinations, without continua."""

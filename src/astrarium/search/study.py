@@ -396,5 +396,5 @@ class _Loop:
         if self.progress is not None:
             best = self.front.best
             value = None if best is None or best.verdict.values is None else best.verdict.values[0]
-            most, self.told = self.plan.agent.most(self.plan.space, self.trials), time.perf_counter()
+            most, self.told = self.plan.space.most(self.trials, self.plan.agent), time.perf_counter()
             self.progress(Progress(self.done, most, value, self.told - self.start, self.fresh, self.refused))

@@ -102,10 +102,6 @@ class Options(Config, frozen=True, kw_only=True):
     outside: ClassVar[bool] = False
     repeats: ClassVar[bool] = True
 
-    def most(self, space: Space, trials: int) -> int:
-        """How many of some trials there will be at most."""
-        return trials if self.repeats or space.continua else min(trials, space.count)
-
 
 class AgentOptions(Protocol):
     """The interface of every concrete class of `Options`."""
