@@ -13,7 +13,7 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.result import Result
 
-__all__ = ["FUNCTION", "NAMED", "Case", "Goal", "Objective", "goal_of"]
+__all__ = ["FUNCTION", "NAMED", "Case", "Goal", "Objective", "goal_of", "no_best"]
 
 FUNCTION = "a Python function"       # what a file says of a measure that is one
 Measure = Callable[[Design, Result], float]
@@ -72,10 +72,10 @@ class Goal(Struct, frozen=True):
                 raise InputError(f"cases.{case.name}.weight", f"{case.weight!r} is impossible",
                                  expected="a number above 0")
 
-    @property
-    def nothing(self) -> str:
-        """The reason why a study has no best trial."""
-        return "no trial met every requirement" if self.requirements else "every trial was refused"
+
+def no_best(goal: Goal) -> str:
+    """The reason why a study has no best trial."""
+    return "no trial met every requirement" if goal.requirements else "every trial was refused"
 
 
 def goal_of(minimize: Any = (), maximize: Any = (), require: str | Sequence[str] = (),

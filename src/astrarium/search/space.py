@@ -22,7 +22,7 @@ from astrarium.search.scope import Scope
 from astrarium.search.update import Updater
 from astrarium.units import Quantity
 
-__all__ = ["Space", "space_plain"]
+__all__ = ["Space", "most_trials", "space_plain"]
 
 
 class Space(Struct, frozen=True, eq=False, dict=True):
@@ -92,11 +92,6 @@ class Space(Struct, frozen=True, eq=False, dict=True):
     def continua(self) -> tuple[int, ...]:
         """Numbers of the axes without a list of values."""
         return tuple(index for index, axis in enumerate(self.axes) if not axis.size)
-
-    def most(self, trials: int, agent: object) -> int:
-        """How many of some trials an agent (its options) makes at most: one that repeats no design ends with the
-        space."""
-        return trials if self.continua or getattr(agent, "repeats", True) else min(trials, self.count)
 
     @cached_property
     def count(self) -> int:
@@ -261,6 +256,11 @@ def _place(axis: Axis, values: Mapping[str, Any]) -> Any:
         if known == typed and isinstance(known, bool) == isinstance(typed, bool):
             return index
     raise InputError(axis.name, f"{value!r} is not one of its values")
+
+
+def most_trials(space: Space, trials: int, agent: object) -> int:
+    """How many of some trials an agent (its options) makes at most: one that repeats no design ends with the space."""
+    return trials if space.continua or getattr(agent, "repeats", True) else min(trials, space.count)
 
 
 def space_plain(space: Space) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from astrarium.search.agents.sampling import Random
 from astrarium.search.axes import Point
 from astrarium.search.fidelity import TRIALS, Correlation, cheaper, notes_of, pairs_of, probe, promoted, save_found
 from astrarium.search.flight import Flight
-from astrarium.search.goal import Case, goal_of
+from astrarium.search.goal import Case, goal_of, no_best
 from astrarium.search.inputs import inputs_of
 from astrarium.search.limits import Limits, limits_of
-from astrarium.search.space import Space
+from astrarium.search.space import Space, most_trials
 from astrarium.search.starts import Start, starts_of
 from astrarium.search.store import MEMORY, Store
 from astrarium.search.studyfile import Plan, design_keys, known_designs, load_study, resume, stored_starts, tried
@@ -164,7 +164,7 @@ class Study(Struct, frozen=True):
     @property
     def nothing(self) -> str:
         """The reason why there is no best trial."""
-        return self.plan.goal.nothing
+        return no_best(self.plan.goal)
 
     def values(self, trial: Trial | None = None) -> dict[str, Any]:
         """The knobs of a trial (None: the best one): name -> value."""
@@ -396,5 +396,5 @@ class _Loop:
         if self.progress is not None:
             best = self.front.best
             value = None if best is None or best.verdict.values is None else best.verdict.values[0]
-            most, self.told = self.plan.space.most(self.trials, self.plan.agent), time.perf_counter()
+            most, self.told = most_trials(self.plan.space, self.trials, self.plan.agent), time.perf_counter()
             self.progress(Progress(self.done, most, value, self.told - self.start, self.fresh, self.refused))

@@ -28,6 +28,7 @@ from astrarium.search.analysis import (
 from astrarium.search.best import Ranked, ranked, stored_memory, thinned
 from astrarium.search.convergence import Contest, Convergence, contest, convergence
 from astrarium.search.fidelity import Correlation, saved
+from astrarium.search.goal import no_best
 from astrarium.search.inputs import of_values
 from astrarium.search.sobol import Sobol, sampled, sobol_indices
 from astrarium.search.starts import starts_of
@@ -108,7 +109,7 @@ class StudyReport(Struct, frozen=True, dict=True):
             return ""
         problems = (trial.verdict.problem for study in self.studies for trial in study.trials())
         first = next(filter(None, problems), "") if self.nearest is None else ""
-        why = self.goal.nothing
+        why = no_best(self.goal)
         return f"{why}; the first problem: {first}" if first else why
 
     @property
