@@ -25,5 +25,6 @@ def closest_divisors(number: int, near: int) -> str:
 def divides(field: str, value: int, number: int, what: str) -> Iterator[Problem]:
     """A problem where `value` does not divide `number`, with the divisors next to it."""
     if number % value:
+        close = closest_divisors(number, value)
         yield Problem(field, f"{value} does not divide {number} {what}",
-                      f"a divisor, such as {closest_divisors(number, value)}")
+                      close if number == 1 else f"a divisor, such as {close}")
