@@ -143,6 +143,8 @@ def ep_verdict(found: Shortlist) -> str:
     more = f"{'' if other.least >= other.value else 'at least '}{100 * (least / best.value - 1):.1f} % {worse}"
     said = f"ep {ep} is predicted the best; the next, ep {other.ep}, is {more}"
     around = best.within.around(best.value)
+    if any(line.tie and line.layout == other.layout for line in found.lines):
+        return f"{said}: undecided, as one is within the interval of the other"
     if around is None:
         return f"{said} (without an interval, so not decided by measurements)"
     return f"{said}: " + ("undecided, as that is within the interval of line 1" if least <= around[1] else
