@@ -184,7 +184,7 @@ def test_a_port_of_a_job_is_named_with_its_job() -> None:
     """As the rank that finishes last is."""
     jobs = ar.Jobs([ar.Job(replace(experts().workload, dp=16), npus=16, name=name) for name in ("one", "two")])
     result = ar.simulate(replace(experts(), workload=jobs))
-    said = dict((row[0], row[3]) for row in time_table(result, "").rows)
+    said = {row[0]: row[3] for row in time_table(result, "").rows}
     assert said["busiest port"].startswith("needed: dim ")
     assert result.job_ranks is not None
     assert said["busiest port"].endswith(f"of {result.job_ranks.label(int(result.first_ranks[result.ports.where[0]]))}")

@@ -17,7 +17,8 @@ from astrarium.trace.linked import headline
 from astrarium.trace.read import spans
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["PARTS", "job_table", "makespan_words", "network_table", "path_table", "rank_name", "summary_tables", "time_table"]
+__all__ = ["PARTS", "job_table", "makespan_words", "network_table", "path_table", "rank_name",
+           "summary_tables", "time_table"]
 
 PS_PER_NS = 1000
 WIDE = 32           # letters of a list of NPUs
@@ -57,7 +58,8 @@ def _share(part: float, whole: float) -> str:
 def time_table(result: Result, title: str) -> Table:
     """Makespan, what the last rank's time went into, memory and the busiest link."""
     whole, parts = result.at_least_ps, result.spent
-    rows = [("makespan", makespan_words(result), "", f"{rank_name(result, result.last_rank)} finishes last; of its time:")]
+    last = rank_name(result, result.last_rank)
+    rows = [("makespan", makespan_words(result), "", f"{last} finishes last; of its time:")]
     within = sum(parts.values()) > whole      # ASTRA-sim's exposed communication is all that is not compute
     for name, text in PARTS:
         if parts[name] or name in ("compute", "exposed_comm", "bubble"):
