@@ -24,6 +24,7 @@ from astrarium.planner.explore import Trial
 from astrarium.planner.layout import Layout
 from astrarium.planner.lower_bound import LowerBound
 from astrarium.report.notes.ports import port_notes
+from astrarium.report.plot.plots.pipeline import pipeline
 from astrarium.report.tables.explain import explanation_sentence, explanation_tables
 from astrarium.report.tables.several import Run as Shown
 from astrarium.report.tables.several import several_sentence
@@ -172,6 +173,7 @@ def test_all_that_is_shown_of_a_run_counts_with_what_ports_need(tmp_path: Path, 
         said = run("run", *(str(tmp_path / name) for name in words), "--html", str(tmp_path / "page.html"))
         assert bound in said.out
         assert html.escape(bound) in (tmp_path / "page.html").read_text()
+    assert f"One stage of a run of {result.makespan};" in pipeline(result, design).sentence
     slow, fast = (Shown(name, each, ar.simulate(each)) for name, each in (("a", design), ("b", wide)))
     assert several_sentence([slow, fast]).endswith("; the slowest, a, takes at least 2.21 times as long.")
     found = explain(design, wide)
