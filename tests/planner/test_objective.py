@@ -14,7 +14,7 @@ from astrarium.cost import FIGURES
 from astrarium.cost.assumed import price_hint
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
-from astrarium.planner import plan
+from astrarium.planner import budget, plan
 from astrarium.planner.budget import counts_within, over
 from astrarium.planner.explore import busy_of, explore, memory_of, workload_of
 from astrarium.planner.layout import layouts
@@ -76,6 +76,15 @@ def test_counts_within_a_budget() -> None:
         counts_within(machine, 8, QUICK.job, terms_of("time", "us_h100_2024", "$1k", None))
 
 
+def test_the_most_npus_of_a_budget_are_whole_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A doubled count may be beyond the most that is planned where the budget is not: 6 hosts of at most 7."""
+    monkeypatch.setattr(budget, "MOST_PLANNED", 60)
+    terms = terms_of("cost", "us_h100_2024", "$2M", None)
+    assert max(counts_within(machine, 8, QUICK.job, terms)) == 40
+    with pytest.raises(InputError, match="budget: pays for 56 NPUs or more"):
+        counts_within(machine, 8, QUICK.job, terms_of("cost", "us_h100_2024", "$9M", None))
+
+
 def test_a_plan_within_a_budget() -> None:
     how = {"compute": "roofline", "collectives": "simulated", "seq": 2048, "global_batch": 16, "fixed": SMALL}
     found = plan(DENSE, "h100_sxm", budget="$700k", objective="cost", top=2, **how)
@@ -95,7 +104,7 @@ def test_a_plan_within_a_budget() -> None:
 @pytest.mark.parametrize(("arguments", "said"), [
     ({"objective": "price"}, r"objective: 'price' is not known; expected one of time, cost, energy, carbon"),
     ({"budget": "6"}, r"budget: '6' is a number without a unit"), ({"budget": "$0"}, r"budget: '\$0' buys nothing"),
-    ({"budget": "$1e15"}, r"budget: pays for more than 1,048,576 NPUs; expected less, or --gpus"),
+    ({"budget": "$1e15"}, r"budget: pays for 1,048,576 NPUs or more; expected less, or --gpus"),
     ({"power": "$5"}, r"power: .*is not a power"), ({}, r"gpus: is missing; expected --gpus N .*--budget"),
     ({"budget": "$6M", "cost": "deepseek_v3"}, r"cost.host: is missing"),
     ({"gpus": 8, "cost": {"rental": "gcp_tpu_v4_2025_03"}}, r"cost.rental: gcp_tpu_v4_2025_03 is a price of tpu_v4"),

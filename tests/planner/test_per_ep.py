@@ -63,9 +63,12 @@ def test_a_sentence_says_whether_the_best_ep_is_decided(found: ar.Shortlist) -> 
         return line
 
     ratio = least.least / found.best.value
-    wide, narrow = (replace(found, lines=(known(0.9, high),)) for high in (ratio * 1.01, (1 + ratio) / 2))
+    middle = (1 + ratio) / 2
+    wide, below, narrow = (replace(found, lines=(known(*ends),)) for ends in (
+        (0.9, ratio * 1.01), (0.99 / ratio, middle), (1 / middle, middle)))
     assert ep_verdict(wide).endswith(": undecided, as that is within the interval of line 1")
-    assert ep_verdict(narrow).endswith(": decided, as that is beyond the interval of line 1")
+    assert ep_verdict(below).endswith(": undecided, as line 1 is within the same interval around that")
+    assert ep_verdict(narrow).endswith(": decided, as neither is within such an interval of the other")
     assert ep_verdict(replace(found, lines=(known(None, None),))).endswith(" (without an interval, so not decided by "
                                                                            "measurements)")
     near = replace(least, value=math.nan, least=found.best.value / 2)

@@ -24,6 +24,10 @@ from astrarium.planner.explore import Trial
 from astrarium.planner.layout import Layout
 from astrarium.planner.lower_bound import LowerBound
 from astrarium.report.notes.ports import port_notes
+from astrarium.report.plot.plots.pipeline import pipeline
+from astrarium.report.tables.explain import explanation_sentence, explanation_tables
+from astrarium.report.tables.several import Run as Shown
+from astrarium.report.tables.several import several_sentence
 from astrarium.report.tables.summary import network_table, time_table
 from astrarium.search.explain import explain
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
@@ -169,7 +173,23 @@ def test_all_that_is_shown_of_a_run_counts_with_what_ports_need(tmp_path: Path, 
         said = run("run", *(str(tmp_path / name) for name in words), "--html", str(tmp_path / "page.html"))
         assert bound in said.out
         assert html.escape(bound) in (tmp_path / "page.html").read_text()
-    assert explain(design, wide).before == result.at_least_ps
+    assert f"One stage of a run of {result.makespan};" in pipeline(result, design).sentence
+    slow, fast = (Shown(name, each, ar.simulate(each)) for name, each in (("a", design), ("b", wide)))
+    assert several_sentence([slow, fast]).endswith("; the slowest, a, takes at least 2.21 times as long.")
+    found = explain(design, wide)
+    assert found.before == result.at_least_ps
+    assert f"({bound})" in explanation_sentence(found)
+    assert next(explanation_tables(found, "a", "b")).rows[0][1] == f"{bound} to {ar.simulate(wide).at_least}"
+
+
+def test_a_port_of_a_job_is_named_with_its_job() -> None:
+    """As the rank that finishes last is."""
+    jobs = ar.Jobs([ar.Job(replace(experts().workload, dp=16), npus=16, name=name) for name in ("one", "two")])
+    result = ar.simulate(replace(experts(), workload=jobs))
+    said = {row[0]: row[3] for row in time_table(result, "").rows}
+    assert said["busiest port"].startswith("needed: dim ")
+    assert result.job_ranks is not None
+    assert said["busiest port"].endswith(f"of {result.job_ranks.label(int(result.first_ranks[result.ports.where[0]]))}")
 
 
 def test_the_lower_bound_of_a_step_knows_all_that_its_ports_need() -> None:

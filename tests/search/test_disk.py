@@ -19,7 +19,7 @@ from tests.search.test_study import rows
 from astrarium.errors import InputError
 from astrarium.search import search
 from astrarium.search.agents import agent_options
-from astrarium.search.best import stored_memory
+from astrarium.search.best import store_memory, stored_memory
 from astrarium.search.goal import goal_of
 from astrarium.search.store import Store
 from astrarium.search.study import Progress, Study, conduct
@@ -108,6 +108,17 @@ def test_a_study_that_has_ended_is_one_file(tmp_path: Path) -> None:
     assert len(list(load_study(path).trials())) == 24
     assert stored_memory(str(path)) == {}
     assert [each.name for each in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_study_in_a_folder_whose_name_means_something_in_a_uri(tmp_path: Path) -> None:
+    """SQLite takes what follows ? and # for options, and %41 for A: the study was "not a study"."""
+    path = tmp_path / "what?" / "50%41 #1"
+    path.parent.mkdir()
+    study(path, 8)
+    store_memory(str(path), {b"design": 1.0})
+    assert len(list(load_study(path).trials())) == 8
+    assert stored_memory(str(path)) == {b"design": 1.0}
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_a_lock_whose_file_was_removed_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,12 +47,13 @@ def counts_within(make: Callable[[int], Machine], host: int, job: Job, terms: Te
     """
     if problem := over(make(host), job, terms):
         raise InputError("budget" if terms.budget is not None else "power", problem, expected="more: one host")
-    low, high = 1, 2
-    while high * host <= MOST_PLANNED and not over(make(high * host), job, terms):
+    low, high, most = 1, 2, MOST_PLANNED // host
+    while high <= most and not over(make(high * host), job, terms):
         low, high = high, 2 * high
-    if high * host > MOST_PLANNED:
-        raise InputError("budget" if terms.budget is not None else "power", f"pays for more than {MOST_PLANNED:,} NPUs",
+    if high > most and not over(make(most * host), job, terms):
+        raise InputError("budget" if terms.budget is not None else "power", f"pays for {most * host:,} NPUs or more",
                          expected="less, or --gpus")
+    high = min(high, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if over(make(middle * host), job, terms) else (middle, high)

@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -118,6 +119,6 @@ def stored_memory(path: str) -> dict[bytes, float]:
 
 def store_memory(path: str, found: Mapping[bytes, float]) -> None:
     """Store peak memories in the study at `path`; does nothing if the file cannot be written."""
-    with _open(f"file:{path}?mode=rw") as data, data:
+    with _open(f"file:{quote(path)}?mode=rw") as data, data:
         data.execute(_TABLE)
         data.executemany("INSERT OR REPLACE INTO memory VALUES (?, ?)", list(found.items()))

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -332,7 +333,7 @@ def uri_of(path: str) -> str:
     """SQLite's name of a file to read. It may be written where the file and its folder may: the last connection then
     removes `-wal` and `-shm`, which one that can only read leaves behind."""
     mode = "rw" if os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK) else "ro"
-    return f"file:{path}?mode={mode}"
+    return f"file:{quote(path)}?mode={mode}"
 
 
 @contextlib.contextmanager

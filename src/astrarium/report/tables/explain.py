@@ -13,7 +13,7 @@ from astrarium.search.explain import Change, Explanation
 from astrarium.units import Quantity, format_time
 
 __all__ = ["explanation_plain", "explanation_sentence", "explanation_tables", "knob_cells", "knobs_plain",
-           "orders_text", "plain_value", "values_text"]
+           "makespans", "orders_text", "plain_value", "values_text"]
 
 LONGEST = 32        # characters of a value
 NS = 1000           # ps
@@ -21,7 +21,7 @@ NS = 1000           # ps
 
 def explanation_tables(found: Explanation, first: str, second: str) -> Iterator[Table]:
     """The difference and what it is made of."""
-    rows = [("makespan", f"{_time(found.before)} to {_time(found.after)}"),
+    rows = [("makespan", " to ".join(makespans(found))),
             ("difference", _signed(found.difference) + _part(found)),
             ("orders", orders_text(found.exact, found.orders)),
             ("designs", f"{found.simulated:,} simulated" + (f", {found.refused:,} refused" if found.refused else ""))]
@@ -47,8 +47,15 @@ def explanation_sentence(found: Explanation) -> str:
     if alike(found.after, found.before):
         return f"Both take {_time(found.before)}, equal within rounding."
     share = abs(found.difference) / found.before
-    return (f"The second takes {_time(found.after)}, {100 * share:.1f} % {'less' if found.difference < 0 else 'more'} "
-            f"than the first ({_time(found.before)}).")
+    before, after = makespans(found)
+    return (f"The second takes {after}, {100 * share:.1f} % {'less' if found.difference < 0 else 'more'} "
+            f"than the first ({before}).")
+
+
+def makespans(found: Explanation) -> list[str]:
+    """Both makespans, those that count with what a port needs as bounds."""
+    bounds = [bool(each["ports"]) for each in found.times] or [False, False]
+    return [">= " * bound + _time(ps) for bound, ps in zip(bounds, (found.before, found.after), strict=True)]
 
 
 def _times_table(found: Explanation) -> Table:
@@ -136,5 +143,4 @@ def _short(value: Any) -> str:
         return value.tag or " ".join(fields) or "default"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_short, value)) + "]"
-    return {None: "none", True: "true", False: "false"}.get(value, "") if value is None or isinstance(value, bool) \
-        else str(value)
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -99,6 +99,8 @@ def several_sentence(runs: Sequence[Run]) -> str:
         return f"All take {took}, equal within rounding."
     ratio = others[-1].result.at_least_ps / first.result.at_least_ps if first.result.at_least_ps else math.inf
     longer = f"{100 * (ratio - 1):.3g} % longer" if ratio < 2 else f"{ratio:,.3g} times as long"
+    slow, fast = (run.result.at_least_ps > run.result.makespan_ps for run in (others[-1], first))
+    longer = "at least " * (slow and not fast) + longer
     said = f"{' and '.join(run.name for run in (first, *ties))}: {took}"
     return (f"The fastest is {said}" if not ties else f"The fastest are {said}, equal within rounding") + \
         f"; the slowest, {others[-1].name}, takes {longer}."

@@ -8,6 +8,7 @@ from typing import cast
 
 from astrarium.cost import FIGURES
 from astrarium.cost.assumed import price_hint
+from astrarium.cost.interval import tied
 from astrarium.planner.breakdown import AXES
 from astrarium.planner.explore import Progress
 from astrarium.planner.rules import UNEVEN_PARTS
@@ -130,7 +131,7 @@ def of_each_ep(found: Shortlist) -> Table:
 
 
 def ep_verdict(found: Shortlist) -> str:
-    """Whether the ep of line 1 is better than the next one: by the lower bounds, and by the interval of line 1."""
+    """Whether the ep of line 1 is better than the next one: by the lower bounds, and, as lines tie, by the interval."""
     best, ep = found.best, found.best.layout.ep
     others = [(each.value if each.least >= each.value else each.least, each)
               for each in found.per_ep if each.ep != ep and each.layout is not None]
@@ -145,8 +146,11 @@ def ep_verdict(found: Shortlist) -> str:
     around = best.within.around(best.value)
     if around is None:
         return f"{said} (without an interval, so not decided by measurements)"
-    return f"{said}: " + ("undecided, as that is within the interval of line 1" if least <= around[1] else
-                          "decided, as that is beyond the interval of line 1")
+    if least <= around[1]:
+        return f"{said}: undecided, as that is within the interval of line 1"
+    if tied((least, best.within), (best.value, best.within)):
+        return f"{said}: undecided, as line 1 is within the same interval around that"
+    return f"{said}: decided, as neither is within such an interval of the other"
 
 
 def _value_of(each: OfEp, found: Shortlist) -> str:

@@ -17,7 +17,8 @@ from astrarium.trace.linked import headline
 from astrarium.trace.read import spans
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["PARTS", "job_table", "makespan_words", "network_table", "path_table", "summary_tables", "time_table"]
+__all__ = ["PARTS", "job_table", "makespan_words", "network_table", "path_table", "rank_name",
+           "summary_tables", "time_table"]
 
 PS_PER_NS = 1000
 WIDE = 32           # letters of a list of NPUs
@@ -57,9 +58,7 @@ def _share(part: float, whole: float) -> str:
 def time_table(result: Result, title: str) -> Table:
     """Makespan, what the last rank's time went into, memory and the busiest link."""
     whole, parts = result.at_least_ps, result.spent
-    last = f"rank {result.first_rank + result.last_rank}"
-    if result.job_ranks is not None:
-        last = result.job_ranks.label(result.last_rank)
+    last = rank_name(result, result.last_rank)
     rows = [("makespan", makespan_words(result), "", f"{last} finishes last; of its time:")]
     within = sum(parts.values()) > whole      # ASTRA-sim's exposed communication is all that is not compute
     for name, text in PARTS:
@@ -87,7 +86,12 @@ def makespan_words(result: Result) -> str:
 
 def _port_rank(result: Result) -> str:
     """The rank whose port is needed for longest."""
-    return f"rank {result.first_rank + int(result.first_ranks[result.ports.where[0]])}"
+    return rank_name(result, int(result.first_ranks[result.ports.where[0]]))
+
+
+def rank_name(result: Result, rank: int) -> str:
+    """A rank by its number; of jobs, with the name of its job."""
+    return f"rank {result.first_rank + rank}" if result.job_ranks is None else result.job_ranks.label(rank)
 
 
 def _phase(phase: PhaseTime) -> tuple[str, str, str, str]:

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from astrarium.errors import InputError
-from astrarium.service.answer import Answer
+from astrarium.service.answer import Answer, Number
 from astrarium.service.context import Context
-from astrarium.service.numbers import time_ps
 from astrarium.service.operations.fields import Changes, DesignFile, command, sets
 
 __all__ = ["Explain", "explain"]
@@ -34,7 +33,7 @@ class Explain(Struct, frozen=True, forbid_unknown_fields=True):
 
 def explain(request: Explain, context: Context) -> Answer:
     """See `Explain`."""
-    from astrarium.report.tables.explain import explanation_plain, explanation_tables
+    from astrarium.report.tables.explain import explanation_plain, explanation_tables, makespans
     from astrarium.search.explain import explain as explained
 
     if request.after is None and not request.changes:
@@ -46,7 +45,8 @@ def explain(request: Explain, context: Context) -> Answer:
     before, after = context.design(first, request.before_changes), context.design(second, request.changes)
     found = explained(before, after, orders=request.orders)
     former, name = _named(request, first, second)
-    numbers = [time_ps("before", "makespan before", found.before), time_ps("after", "makespan after", found.after)]
+    numbers = [Number(when, f"makespan {when}", ps, "ps", text) for when, ps, text in zip(
+        ("before", "after"), (found.before, found.after), makespans(found), strict=True)]
     return Answer(title=f"{former} to {name}", numbers=tuple(numbers),
                   tables=tuple(explanation_tables(found, former, name)), found=explanation_plain(found),
                   command=_command(request, first, second), page="explain", result=found)

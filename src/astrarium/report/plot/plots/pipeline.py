@@ -70,7 +70,8 @@ def _sentence(result: Result, units: Sequence[Sequence[Unit]], each: int) -> str
     span = result.makespan_ps / 1000
     busy = [sum(unit.end - unit.start for unit in mine) / span for mine in units]
     least, most = (f"{100 * end(busy):.1f} %" for end in (min, max))
-    said = (f"{f'{len(units):,} stages' if len(units) > 1 else 'One stage'} of a step of {format_time(span)}; passes "
+    what = "step" if result.at_least_ps == result.makespan_ps else "run"      # the step is longer, if ports are needed
+    said = (f"{f'{len(units):,} stages' if len(units) > 1 else 'One stage'} of a {what} of {format_time(span)}; passes "
             f"and the optimizer, with the communication inside them, take {least}"
             + (f" to {most}" if most != least else "") + " of it.")
     said += f" {each:,} neighbouring passes are drawn as one, each pass as wide as its time." if each > 1 else ""
