@@ -41,6 +41,9 @@ def test_deepspeed(tmp_path: Path) -> None:
     ({"curriculum_learning": {"enabled": True}}, "curriculum_learning.enabled.*not predicted"),
     ({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}, "device 'cpu' is not predicted"),
     ({"zero_optimisation": {"stage": 3}}, "zero_optimisation.stage.*did you mean 'zero_optimization.stage'"),
+    ({"bf16": {"enabled": True}, "fp16": {"enabled": True}}, "bf16 and fp16 are both enabled; expected one of them"),
+    ({"train_batch_size": 256, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 3},
+     "says 256 samples a step, and 6 of each of 16 replicas, which are 96; expected the same"),
     ({"optimizer": {"type": "OneBitAdam"}}, "optimizer.type: 'onebitadam' is not predicted")])
 def test_keys_of_deepspeed(tmp_path: Path, more: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
@@ -49,6 +52,11 @@ def test_keys_of_deepspeed(tmp_path: Path, more: dict[str, object], message: str
            "data_types": {"grad_accum_dtype": "fp32"}}
     now = read(tmp_path, "ds.json", json.dumps({**DEEPSPEED, **off}), model="llama2-7b", npus=16)
     assert now.job.base.precision.gradients == "fp32"
+
+
+def test_a_key_that_is_there_twice(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"ds\.json: is no JSON \(key 'train_batch_size' is there twice\)"):
+        read(tmp_path, "ds.json", '{"train_batch_size": 256, "train_batch_size": 64}', model="llama2-7b", npus=16)
 
 
 def test_torchtitan(tmp_path: Path) -> None:

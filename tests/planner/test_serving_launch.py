@@ -44,6 +44,19 @@ def test_written_and_read_back(framework: str, name: str, tmp_path: Path) -> Non
     assert found.model == (None if framework == "trtllm" else "llama3-8b")
 
 
+@pytest.mark.parametrize("command", [
+    "docker run --rm -it --device=/dev/kfd --group-add video -e A=1 rocm/vllm:latest \\\n  vllm serve llama3-8b",
+    "docker run --runtime nvidia --gpus all -v ~/.cache:/root/.cache -p 8000:8000 --ipc=host "
+    "vllm/vllm-openai:latest --model llama3-8b",
+    "vllm serve llama3-8b"])
+def test_options_of_docker_are_not_the_engines(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "vllm.sh"
+    file.write_text(f"{command} --tensor-parallel-size 2 --swap-space 16\n")
+    found = read_launched(str(file), lambda _: False)
+    assert (found.engine.layout, found.model) == (Layout(2), "llama3-8b")
+    assert any("swapped" in each for each in found.assumed)
+
+
 def test_replicas_and_short_flags(tmp_path: Path) -> None:
     file = tmp_path / "vllm.sh"
     file.write_text("TP=2\nvllm serve llama3-8b -tp $TP -dp=3 --port 8000 --max-model-len 8192\n")

@@ -145,6 +145,7 @@ def test_the_command(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ({"rate": 3.0}, "rate"), ({"fixed": {"tq": [1]}}, "tp"), ({"lift": ["hosts"]}, "host"),
     ({"stack": "nemo"}, "does not serve.*vllm, vllm-sync, sglang, trt-llm"), ({"stack": "vlm"}, "did you mean 'vllm'"),
     ({"fixed": {"weights": ["fp7"]}}, "fix weights: .*did you mean 'fp8'"), ({"gpus": None, "rate": 1e9}, "less than"),
+    ({"gpus": None, "rate": 1e-9}, "rate: 1e-09; expected 0.001 or more"),
     ({"model": "llama3-70b", "gpus": 4, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}}, "tp 1.*tp 4"),
     ({"requests": Poisson(rate=1, count=1, seed=1, prompt=6, output=6)}, "own"),
     ({"tpot": "1ms"}, "TPOT"), ({"model": "bert-base"}, "model")])

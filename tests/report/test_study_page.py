@@ -19,14 +19,15 @@ from astrarium.search.studyfile import load_study
 from astrarium.units import format_bytes
 
 
-def report(folder: Path, tp: int, *objectives: str, seeds: int = 1, require: str = "") -> StudyReport:
+def report(folder: Path, tp: int, *objectives: str, seeds: int = 1, require: str = "",
+           cap: float | None = None) -> StudyReport:
     folder.mkdir(exist_ok=True)
     (folder / "design.yaml").write_text(DESIGN.replace("tp: 8, dp: 2", f"tp: {tp}, dp: {16 // tp}"))
     space = ar.Space(ar.load_design(folder / "design.yaml"), {"workload.tp": [1, 2, 4, 8], "workload.micro_batch": [
         1, 2]}, derived={"workload.dp": "16 // workload.tp"})
     names = [str(folder / f"{tp}_{seed}.study") for seed in range(seeds)]
     for seed, name in enumerate(names):
-        ar.search(space, list(objectives), agent="random", trials=8, seed=seed, study=name,
+        ar.search(space, list(objectives), agent="random", trials=8, seed=seed, study=name, cap=cap,
                   **({"require": require} if require else {}))
     return study_report([load_study(name) for name in names])
 
@@ -118,6 +119,19 @@ def test_infeasible_trials_are_refused_or_miss_a_requirement(tmp_path: Path) -> 
     assert words in study_answer(found)
     assert f"{words}." in study_page(found)
     assert infeasible_words(report(tmp_path / "all", 8, "makespan")) == ""
+
+
+def test_what_the_cap_stops_is_no_miss_of_a_requirement(tmp_path: Path) -> None:
+    found = report(tmp_path, 1, "makespan", cap=1.0)
+    one = found.summaries[0]
+    assert one.capped > 0
+    assert one.infeasible == 0
+    assert infeasible_words(found) == f"{one.capped} stopped at the cap"
+
+
+def test_a_requirement_that_is_sure_to_be_missed_is_refused_without_a_run(tmp_path: Path) -> None:
+    found = report(tmp_path, 8, "makespan", require="peak_memory <= 1 MB")
+    assert infeasible_words(found) == "8 infeasible: 8 refused without a run"
 
 
 def test_an_objective_that_is_a_knob_is_shown_once_with_its_unit(tmp_path: Path) -> None:

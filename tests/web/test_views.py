@@ -89,6 +89,10 @@ def test_a_design_with_changes_is_saved_as_a_file(server: Server, visitor: Visit
     saved = loads(Design, (server.folder / "saved.yaml").read_text())
     assert saved == replace_all(loads(Design, DESIGN), {"workload.tp": 4, "workload.dp": 2})
     assert visitor.get(answer.json["link"]).status == 200
+    again = visitor.post("/api/designs", {"design": "small.yaml", "name": "saved.yaml", "sets": ["workload.tp=1"]})
+    assert again.status == 422
+    assert "there is a file 'saved.yaml'" in again.text
+    assert loads(Design, (server.folder / "saved.yaml").read_text()) == saved
 
 
 @pytest.mark.parametrize(("name", "data", "kind"), [

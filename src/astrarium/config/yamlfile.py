@@ -18,7 +18,7 @@ from astrarium.config.spec import join
 from astrarium.errors import InputError
 from astrarium.units import Quantity
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "Document", "parse_yaml", "read_text", "scalar", "to_yaml"]
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "Document", "once", "parse_yaml", "read_text", "scalar", "to_yaml"]
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 32
@@ -43,6 +43,15 @@ class Document(Struct):
         while path and path not in self.lines:
             path = path[:max(path.rfind("."), path.rfind("["), 0)]
         return self.lines.get(path)
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON (`object_pairs_hook`) whose keys are there once. Raises ValueError."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"key {next(name for name in names if names.count(name) > 1)[:40]!r} is there twice")
+    return found
 
 
 def scalar(text: str) -> Any:

@@ -251,6 +251,7 @@ def test_what_no_family_has_is_refused(plain: object, message: str) -> None:
     [
         (b"", "is not JSON"),
         (b"\xff\xfe\x00", "is not JSON"),
+        (b'{"num_hidden_layers": 32, "num_hidden_layers": 2}', "key 'num_hidden_layers' is there twice"),
         (b"[" * 300_000, "nested too deeply|is not JSON"),
         (b'{"model_type": "llama", "hidden_size": ' + b"9" * 5000 + b"}", "is not JSON|is missing|impossible"),
         (b'{"model_type": "llama", "num_hidden_layers": 1e999}', "num_hidden_layers: inf is impossible"),

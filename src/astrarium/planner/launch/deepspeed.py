@@ -13,6 +13,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from astrarium.config.yamlfile import once
 from astrarium.errors import InputError
 from astrarium.planner.launch.given import Given, Launch, without
 from astrarium.planner.launch.known import known_keys
@@ -48,15 +49,16 @@ def deepspeed_launch(data: dict[str, Any], where: str, ignore: Sequence[str] = (
     given.refuse("sequence_parallel_size", (1,), "Ulysses")
     settings, shards = _settings(given, stage), _shards(given)
     assumed, ignored = given.rest()
+    replica = micro * (steps or 1) if micro and (steps or not whole) else None
     return Launch("deepspeed", {"tp": tp, "pp": pp, "zero": stage, "micro_batch": micro or 1}, None, None, None, whole,
-                  settings, replica_batch=micro * (steps or 1) if micro and not whole else None, shards=shards,
+                  settings, replica_batch=replica, shards=shards,
                   assumed=assumed, ignored=ignored)
 
 
 def json_object(text: str, where: str) -> dict[str, Any]:
     """The JSON object of a file. Raises InputError."""
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         raise InputError(where, f"is no JSON ({str(error)[:80] or 'too deep'})") from None
     if not isinstance(data, dict):
@@ -97,6 +99,8 @@ def _degree(given: Given, name: str) -> int:
 
 def _settings(given: Given, stage: int) -> dict[str, Any]:
     formats = {name: given.flag(f"{name}.enabled") for name in ("bf16", "fp16")}
+    if all(formats.values()):
+        raise given.fault("fp16.enabled", "bf16 and fp16 are both enabled", "one of them")
     half = "fp16" if formats["fp16"] and not formats["bf16"] else "bf16"
     if not any(formats.values()):
         given.assumed.append("bf16 (neither bf16 nor fp16 is enabled)")

@@ -23,7 +23,7 @@ class Launch(Struct, frozen=True):
     """A job as somebody runs it. `layout`: parts of a Layout but dp, which follows from the NPUs. `model`: fields of a
     Decoder that the arguments say; `missing`: those that they leave out. `settings`: fields of a
     Transformer; `fields`: those that count for this job alone, not for other layouts. `npus`: where the arguments say
-    so. `replica_batch`: samples of one replica, where they say that in place of `global_batch`. `shards`: ranks out of
+    so. `replica_batch`: samples of one replica, where they say that. `shards`: ranks out of
     dp that ZeRO shards over, `copies` of what it shards, where they say either. `fixed`: part of a layout -> values
     that the framework has. `degrees`: NPUs that the degrees of all axes multiply to, where they say all.
     `assumed`, `ignored`: for the output.

@@ -105,7 +105,11 @@ def today_of(launch: Launch, where: str, *, model: str | None = None, npus: int 
                          expected=f"{there}MODEL: a name of the catalog, or a config.json")
     chosen = chosen or Decoder(**(launch.model or {}))
     dp = _replicas(launch, where, npus)
-    batch = global_batch or launch.global_batch or (launch.replica_batch or 0) * dp
+    of_replicas = (launch.replica_batch or 0) * dp
+    if of_replicas and launch.global_batch not in (None, of_replicas) and not global_batch:
+        raise InputError(where, f"says {launch.global_batch:,} samples a step, and {launch.replica_batch:,} of each "
+                         f"of {dp:,} replicas, which are {of_replicas:,}", expected="the same, or --global-batch N")
+    batch = global_batch or launch.global_batch or of_replicas
     if not batch:
         raise InputError(where, "does not say how many samples a step has", expected="--global-batch N")
     job = job_of(chosen, seq=seq or launch.seq, global_batch=batch, **{**launch.settings, **settings})

@@ -22,7 +22,7 @@ NEGATIVE = re.compile(r"-[0-9.]")
 LINE = "\x1f"     # in place of the end of a line
 NESTED = "\x1e"   # before the words of a command in quotes
 _BARE = re.compile(r"-?[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
-_LAUNCHER = re.compile(r"(?:\S*/)?(?:python[0-9.]*|torchrun)")
+_LAUNCHER = re.compile(r"(?:\S*/)?(?:python[0-9.]*|torchrun|vllm|sglang|vllm-openai(?:[:@]\S+)?)")
 WRAPPERS = ("srun", "sbatch", "uv", "uvx", "poetry", "pdm", "pixi", "conda", "mpirun", "mpiexec", "docker", "podman",
             "apptainer", "singularity", "enroot", "numactl", "nsys", "ncu", "nohup", "env", "time", "timeout", "sudo",
             "ray")

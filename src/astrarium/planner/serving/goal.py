@@ -13,6 +13,7 @@ __all__ = ["Goal", "goal_of"]
 
 NOTHING = 1e-9
 MOST = 1e9      # GPUs, or requests per second
+LEAST = 1e-3    # requests per second: the clock has no room for a stream of slower ones
 
 
 class Goal(Struct, frozen=True):
@@ -67,7 +68,7 @@ def goal_of(gpus: int | None, rate: float | None) -> Goal:
     if (gpus is None) == (rate is None):
         raise InputError("gpus", "is missing" if gpus is None else "and rate are both there", expected="--gpus N (the "
                          "most requests of them) or --rate R (the fewest GPUs for it)")
-    for name, value in (("gpus", gpus), ("rate", rate)):
-        if value is not None and not 0 < value < MOST:
-            raise InputError(name, f"{value:g}", expected=f"more than 0, and less than {MOST:g}")
+    for name, value, least in (("gpus", gpus, 1), ("rate", rate, LEAST)):
+        if value is not None and not least <= value < MOST:
+            raise InputError(name, f"{value:g}", expected=f"{least:g} or more, and less than {MOST:g}")
     return Goal(gpus, rate)

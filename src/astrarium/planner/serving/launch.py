@@ -27,6 +27,7 @@ CACHES: Mapping[str, str] = MappingProxyType({"auto": "bf16", "bf16": "bf16", "b
 WEIGHTS: Mapping[str, str] = MappingProxyType({"none": CHECKPOINT, "fp8": "fp8"})
 QUANTISED: Mapping[str, str] = MappingProxyType({"none": CHECKPOINT, "fp8": "fp8", "fp8_block_scales": "fp8",
                                                  "nvfp4": "nvfp4"})
+STARTS = re.compile(r"vllm\s+serve(?:\s+([^\s-]\S*))?|vllm-openai(?:[:@]\S+)?\s|(sglang)(?:\.launch_server|\s+serve)")
 SHORT = re.compile(r"(?<=\s)-(tp|pp|dp)(?=[\s=])")
 LONG: Mapping[str, str] = MappingProxyType({"tp": "tensor-parallel-size", "pp": "pipeline-parallel-size",
                                             "dp": "data-parallel-size"})
@@ -80,10 +81,10 @@ def read_launched(path: str, experts: Callable[[str | None], bool], ignore: Sequ
             raise InputError(path, "is no mapping", expected="fields of trtllm-serve's configuration")
         name, values, model = "trtllm", dict(_flat(data)), data.get("model")
     else:
-        found = re.search(r"vllm\s+serve(?:\s+([^\s-]\S*))?|(sglang)(?:\.launch_server|\s+serve)", text)
+        found = STARTS.search(text)
         if found is None:
-            raise InputError(path, "launches no known engine", expected="vllm serve, python -m sglang.launch_server, "
-                             "or the .yaml of trtllm-serve")
+            raise InputError(path, "launches no known engine", expected="vllm serve, docker run ... vllm/vllm-openai, "
+                             "python -m sglang.launch_server, or the .yaml of trtllm-serve")
         name = "sglang" if found[2] else "vllm"
         values = arguments_of(SHORT.sub(lambda match: f"--{LONG[match[1]]}", text), path)
         model = found[1] or values.get("model") or values.get("model_path")

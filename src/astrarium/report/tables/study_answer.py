@@ -40,13 +40,14 @@ def _nothing(report: StudyReport, trials: int, tried: str) -> Iterator[str]:
 
 
 def infeasible_words(report: StudyReport) -> str:
-    """How many trials were refused, and how many miss a requirement; empty if all are feasible."""
-    infeasible, refused = (sum(counts) for counts in zip(*((each.infeasible, each.refused)
-                                                           for each in report.summaries)))
+    """How many trials were refused, how many ran and miss a requirement, how many the cap stopped; empty if none."""
+    infeasible, refused, capped = (sum(counts) for counts in zip(*((each.infeasible, each.refused, each.capped)
+                                                                   for each in report.summaries)))
     short = infeasible - refused
-    parts = [f"{refused:,} refused"] * bool(refused)
+    parts = [f"{refused:,} refused without a run"] * bool(refused)
     parts += [f"{short:,} miss{'es' * (short == 1)} a requirement"] * bool(short)
-    return f"{infeasible:,} infeasible: {', '.join(parts)}" if parts else ""
+    said = [f"{infeasible:,} infeasible: {', '.join(parts)}"] * bool(parts)
+    return "; ".join(said + [f"{capped:,} stopped at the cap"] * bool(capped))
 
 
 def hidden_plots(report: StudyReport) -> tuple[str, ...]:

@@ -42,7 +42,8 @@ LISTED = 50     # designs of a front
 
 
 class Summary(Struct, frozen=True):
-    """One study in one line. `infeasible` trials miss a requirement, or are `refused`: they have no values."""
+    """One study in one line. `infeasible` trials miss a requirement, or are `refused`: they did not run to their end,
+    some as a requirement was sure to be missed. `capped` ones were stopped at the cap of the study."""
 
     path: str
     agent: str
@@ -51,6 +52,7 @@ class Summary(Struct, frozen=True):
     distinct: int
     infeasible: int
     refused: int
+    capped: int
     best: float | None
 
 
@@ -190,15 +192,16 @@ def _merged(studies: Sequence[StoredStudy], count: int) -> list[tuple[StoredStud
 
 
 def _summary(study: StoredStudy) -> Summary:
-    trials = distinct = infeasible = refused = 0
+    trials = distinct = infeasible = refused = capped = 0
     for trial in study.trials():
         trials += 1
         distinct += trial.same_as is None
-        infeasible += not trial.verdict.feasible
+        infeasible += not (trial.verdict.feasible or trial.verdict.beyond)
         refused += trial.verdict.values is None and not trial.verdict.beyond
+        capped += trial.verdict.beyond
     best = best_trials(study, 1)
     return Summary(study.path, study.plan.agent_name, study.plan.seed, trials, distinct, infeasible,
-                   refused, value_of(best[0]) if best else None)
+                   refused, capped, value_of(best[0]) if best else None)
 
 
 def _model(studies: Sequence[StoredStudy]) -> tuple[Surrogate | None, tuple[Importance, ...], str]:

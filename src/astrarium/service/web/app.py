@@ -256,21 +256,27 @@ class _Workbench:
         return JSONResponse({"state": self.jobs.find(name).state})
 
     async def save_design(self, asked: asks.DesignAsked) -> Response:
-        """Save a design with changes as a design file of the folder."""
+        """Save a design with changes as a new design file of the folder."""
         found = await self._ask("save", Ask(view="text", design=asked.design,
                                                      sets=asks.sets_of(asked.sets), save=asked.name))
         if "error" in found:
             return JSONResponse(found, 422)
-        for beside, text in found.get("beside", {}).items():
-            self.folder.write(beside, text, "name")
-        self.folder.write(asked.name, found["text"], "name")
+        texts = {**found.get("beside", {}), asked.name: found["text"]}
+        for name in texts:
+            self._is_new(self.folder.new(name, "name"), name)
+        for name, text in texts.items():
+            self.folder.write(name, text, "name")
         return JSONResponse({"name": asked.name, "link": views.link("design", asked.name)}, 201)
+
+    @staticmethod
+    def _is_new(path: str, name: str) -> None:
+        if os.path.exists(path):
+            raise InputError("name", f"there is a file {name!r}", expected="another name")
 
     async def upload(self, request: Request, name: FILE) -> Response:
         """Store a dropped file; its kind is recognised by its content."""
         path = self.folder.new(name, "name", endings=asks.DROPPED)
-        if os.path.exists(path):
-            raise InputError("name", f"there is a file {name!r}", expected="another name")
+        self._is_new(path, name)
         try:
             with open(f"{path}.part", "xb") as stream:
                 async for piece in request.stream():

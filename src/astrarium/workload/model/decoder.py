@@ -71,15 +71,16 @@ class Decoder(Model, frozen=True, kw_only=True):
     generation: ClassVar[Generation | None] = Generation(layout_rules, _cache, predicts=True)
     unstated: ClassVar[Mapping[str, Any]] = MappingProxyType({"seq": None})
     layers: Annotated[int, Knob("Layers.", ge=1, lt=100_001)]
-    d_model: Annotated[int, Knob("Length of a token's vector.", ge=1)]
+    d_model: Annotated[int, Knob("Length of a token's vector.", ge=1, lt=2**20)]
     heads: Annotated[int, Knob("Query heads of a layer.", ge=1, lt=65_537)]
     kv_heads: Annotated[int | None, Knob("Key and value heads (MHA: heads, MQA: 1, GQA: between); left out: heads.",
                                          ge=1)] = None
-    head_size: Annotated[int | None, Knob("Length of a head's vectors; left out: d_model / heads.", ge=1)] = None
-    ffn: Annotated[int, Knob("Inner size of the FFN.", ge=1)]
+    head_size: Annotated[int | None, Knob("Length of a head's vectors; left out: d_model / heads.", ge=1,
+                                          lt=2**20)] = None
+    ffn: Annotated[int, Knob("Inner size of the FFN.", ge=1, lt=2**24)]
     gated: Annotated[bool, Knob("The FFN has a gate (SwiGLU): three matrices instead of two.")] = True
     activation: Annotated[Literal["silu", "gelu", "relu", "relu2"], Knob("Activation of the FFN.")] = "silu"
-    vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1)]
+    vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1, lt=2**31)]
     tied_embeddings: Annotated[bool, Knob("The head is the embedding, transposed.")] = False
     embedding_norm: Annotated[bool, Knob("A norm behind the embedding (BLOOM).")] = False
     seq: Annotated[int | None, Knob("Context length of training; null (an imported model): workload.seq says it.",

@@ -37,9 +37,9 @@ class Diffusion(Model, frozen=True, kw_only=True):
     tag: ClassVar[str] = "diffusion"
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_patches,)
     layers: Annotated[int, Knob("Layers.", ge=1, lt=100_001)]
-    d_model: Annotated[int, Knob("Length of a token's vector.", ge=1)]
+    d_model: Annotated[int, Knob("Length of a token's vector.", ge=1, lt=2**20)]
     heads: Annotated[int, Knob("Heads of a layer.", ge=1, lt=65_537)]
-    ffn: Annotated[int, Knob("Inner size of the FFN.", ge=1)]
+    ffn: Annotated[int, Knob("Inner size of the FFN.", ge=1, lt=2**24)]
     latent: Annotated[int, Knob("Side of the latent (an image of 256 pixels: 32).", ge=1)]
     patch: Annotated[int, Knob("Side of a patch of the latent.", ge=1)]
     channels: Annotated[int, Knob("Channels of the latent.", ge=1)] = 4

@@ -80,9 +80,9 @@ class Encoder(Model, frozen=True, kw_only=True):
     tag: ClassVar[str] = "encoder"
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_input,)
     layers: Annotated[int, Knob("Layers.", ge=1, lt=100_001)]
-    d_model: Annotated[int, Knob("Length of a token's vector.", ge=1)]
+    d_model: Annotated[int, Knob("Length of a token's vector.", ge=1, lt=2**20)]
     heads: Annotated[int, Knob("Heads of a layer.", ge=1, lt=65_537)]
-    ffn: Annotated[int, Knob("Inner size of the FFN.", ge=1)]
+    ffn: Annotated[int, Knob("Inner size of the FFN.", ge=1, lt=2**24)]
     activation: Annotated[Literal["silu", "gelu", "relu"], Knob("Activation of the FFN.")] = "gelu"
     image: Annotated[Image | None, Knob("The image; left out: tokens.")] = None
     vocab: Annotated[int | None, Knob("Tokens of the vocabulary; left out: an image.", ge=1)] = None

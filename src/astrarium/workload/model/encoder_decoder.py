@@ -65,13 +65,14 @@ class EncoderDecoder(Model, frozen=True, kw_only=True):
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_positions,)
     encoder_layers: Annotated[int, Knob("Layers of the encoder.", ge=1, lt=100_001)]
     decoder_layers: Annotated[int, Knob("Layers of the decoder.", ge=1, lt=100_001)]
-    d_model: Annotated[int, Knob("Length of a token's vector.", ge=1)]
+    d_model: Annotated[int, Knob("Length of a token's vector.", ge=1, lt=2**20)]
     heads: Annotated[int, Knob("Heads of every attention.", ge=1, lt=65_537)]
-    head_size: Annotated[int | None, Knob("Length of a head's vectors; left out: d_model / heads.", ge=1)] = None
-    ffn: Annotated[int, Knob("Inner size of the FFN.", ge=1)]
+    head_size: Annotated[int | None, Knob("Length of a head's vectors; left out: d_model / heads.", ge=1,
+                                          lt=2**20)] = None
+    ffn: Annotated[int, Knob("Inner size of the FFN.", ge=1, lt=2**24)]
     gated: Annotated[bool, Knob("The FFN has a gate: three matrices instead of two.")] = False
     activation: Annotated[Literal["silu", "gelu", "relu"], Knob("Activation of the FFN.")] = "relu"
-    vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1)]
+    vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1, lt=2**31)]
     tied_embeddings: Annotated[bool, Knob("The head is the embedding, transposed.")] = True
     audio: Annotated[Audio | None, Knob("What the encoder takes; left out: tokens of the vocabulary.")] = None
     encoder_seq: Annotated[int, Knob("Tokens of one sample in the encoder.", ge=1)] = 512

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from astrarium.config import ConfigError
 from astrarium.config.coerce import shown
+from astrarium.config.yamlfile import once
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.registry import load, names
 from astrarium.workload.model.hugging_face_keys import Keys, Reader
@@ -76,7 +77,7 @@ def _decoded(name: str) -> object:
     if len(data) > LARGEST:
         raise InputError(name, f"is larger than {LARGEST} bytes", expected="a config.json")
     try:
-        found: object = json.loads(data.decode("utf-8-sig"))
+        found: object = json.loads(data.decode("utf-8-sig"), object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:120]
         raise InputError(name, f"is not JSON ({reason})", expected="a config.json") from None
