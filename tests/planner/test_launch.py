@@ -47,6 +47,10 @@ def test_keys_that_the_user_calls_harmless(tmp_path: Path) -> None:
 def test_branches_of_a_script_are_said(tmp_path: Path) -> None:
     text = MEGATRON + 'if [[ "$FP8" == 1 ]]; then\n ARGS+=(--fp8-format hybrid)\nfi\n'
     assert any("every branch of the script counts" in each for each in read(tmp_path, "a.sh", text).job.assumed)
+    sizes = 'if [ "$SIZE" = 70 ]; then\n SEQ=8192\nelse\n SEQ=4096\nfi\n' + MEGATRON
+    job = read(tmp_path, "b.sh", sizes.replace("--seq-length 8192", "--seq-length $SEQ")).job
+    assert job.seq == 4096
+    assert any(each.endswith("of several values the last one does: SEQ=4096, not 8192") for each in job.assumed)
 
 
 def test_formats_of_products(tmp_path: Path) -> None:

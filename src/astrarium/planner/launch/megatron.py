@@ -44,6 +44,8 @@ MODULES = {"core_attn": "attention", "layernorm": "norms", "mlp": "ffn", "mla_up
            "moe_act": "expert_activation", "shared_experts": "shared_experts", "moe": "experts"}
 SWITCHES = ("use_", "no_", "overlap_", "enable_", "disable_")     # beginnings of arguments without a value
 _WORD = re.compile(r"(?!(?:true|false)$)[A-Za-z]\w*", re.IGNORECASE)
+_PLAIN = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w{0,63})=([^\s$;&|(){}]{1,80})[ \t]*(?:;|#|$)", re.MULTILINE)
+MOST_SAID = 8       # variables
 _BRANCH = re.compile(r"^\s*(if|case|elif)\b", re.MULTILINE)
 """A script that gives other arguments in other cases."""
 
@@ -72,8 +74,23 @@ def read_megatron(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
     given = Given(where, values, known_keys("megatron"), printed is not None, assumed=[
         *([f"as without {', '.join(left_out)} (--ignore)"] if left_out else []),
         *_skipped(values, skipped),
-        *(["every branch of the script counts: nothing in it is run"] if _BRANCH.search(text) else [])])
+        *_branches(text)])
     return launch_of(given, "megatron-lm", _npus(given))
+
+
+def _branches(text: str) -> Iterator[str]:
+    """What is said of a script that branches, with the values that other branches give a variable that is used."""
+    if not _BRANCH.search(text):
+        return
+    found: dict[str, list[str]] = {}
+    for name, value in _PLAIN.findall(text):
+        found.setdefault(name, []).append(value.strip("\"'"))
+    several = [f"{name}={values[-1]}, not {' or '.join(others)}" for name, values in found.items()
+               if (others := list(dict.fromkeys(each for each in values if each != values[-1])))
+               and re.search(rf"\$(?:{name}\b|\{{{name}\b)", text)]
+    yield "every branch of the script counts: nothing in it is run" + (
+        f"; of several values the last one does: {'; '.join(several[:MOST_SAID])}" if several else "") + (
+        f"; and {len(several) - MOST_SAID} more" if len(several) > MOST_SAID else "")
 
 
 def _skipped(values: Mapping[str, object], skipped: Sequence[str]) -> Iterator[str]:
