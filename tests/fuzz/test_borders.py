@@ -54,4 +54,4 @@ def test_what_is_said(run: Run, tmp_path: Path) -> None:
     assert "network.npus: 2,147,483,647 NPUs take 300 B each or more, and this machine has " in said.err
     design.write_text(BASES["inference"])
     said = run("run", design, "--set", f"workload.model.d_model={2**40 - 4}")
-    assert "workload.model.d_model: 1.09951e+12 makes a size or a time beyond 2^63; expected a smaller" in said.err
+    assert "workload.model.d_model: 1099511627772 is impossible; expected 1 or more, below 1048576" in said.err

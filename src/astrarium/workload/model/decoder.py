@@ -80,7 +80,7 @@ class Decoder(Model, frozen=True, kw_only=True):
     ffn: Annotated[int, Knob("Inner size of the FFN.", ge=1, lt=2**24)]
     gated: Annotated[bool, Knob("The FFN has a gate (SwiGLU): three matrices instead of two.")] = True
     activation: Annotated[Literal["silu", "gelu", "relu", "relu2"], Knob("Activation of the FFN.")] = "silu"
-    vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1, lt=2**31)]
+    vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1)]
     tied_embeddings: Annotated[bool, Knob("The head is the embedding, transposed.")] = False
     embedding_norm: Annotated[bool, Knob("A norm behind the embedding (BLOOM).")] = False
     seq: Annotated[int | None, Knob("Context length of training; null (an imported model): workload.seq says it.",

@@ -72,7 +72,7 @@ class EncoderDecoder(Model, frozen=True, kw_only=True):
     ffn: Annotated[int, Knob("Inner size of the FFN.", ge=1, lt=2**24)]
     gated: Annotated[bool, Knob("The FFN has a gate: three matrices instead of two.")] = False
     activation: Annotated[Literal["silu", "gelu", "relu"], Knob("Activation of the FFN.")] = "relu"
-    vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1, lt=2**31)]
+    vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1)]
     tied_embeddings: Annotated[bool, Knob("The head is the embedding, transposed.")] = True
     audio: Annotated[Audio | None, Knob("What the encoder takes; left out: tokens of the vocabulary.")] = None
     encoder_seq: Annotated[int, Knob("Tokens of one sample in the encoder.", ge=1)] = 512

@@ -58,7 +58,7 @@ class Mamba(Model, frozen=True, kw_only=True):
     generation: ClassVar[Generation | None] = Generation(_layouts)
     layers: Annotated[int, Knob("Layers.", ge=1, lt=100_001)]
     d_model: Annotated[int, Knob("Length of a token's vector.", ge=1, lt=2**20)]
-    vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1, lt=2**31)]
+    vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1)]
     seq: Annotated[int | None, Knob("Context length of training; null (an imported model): workload.seq says it.",
                                     ge=1)] = 2048
     state: Annotated[int, Knob("Length of the state (N) of each channel.", ge=1)] = 128
