@@ -183,7 +183,7 @@ def test_recomputation_without_effect_is_said(tmp_path: Path, run: Run) -> None:
     path.write_text(json.dumps({"compute": "h100_sxm", "workload": work,
                                 "network": {"dims": [{"like": "dgx_h100_nvswitch", "npus": 1}]}}))
     said = run("run", path)
-    assert "workload.recompute: selective has no effect: flash attention is one kernel" in said.err
+    assert "workload.recompute: selective has no effect: no block keeps what it could compute again (flash" in said.err
     plain = run("run", path, "--set", "workload.recompute=none")
     assert said.out.splitlines()[1:] == plain.out.splitlines()[1:]
     for other in ("workload.attention=unfused", "workload.recompute_modules=[attention, norms]"):

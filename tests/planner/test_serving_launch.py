@@ -46,7 +46,7 @@ def test_written_and_read_back(framework: str, name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("command", [
     "docker run --rm -it --device=/dev/kfd --group-add video -e A=1 rocm/vllm:latest \\\n  vllm serve llama3-8b",
-    "docker run --runtime nvidia --gpus all -v ~/.cache:/root/.cache -p 8000:8000 --ipc=host "
+    "docker run --runtime nvidia --gpus all -v models:/models -p 8000:8000 --ipc=host "
     "vllm/vllm-openai:latest --model llama3-8b",
     "vllm serve llama3-8b"])
 def test_options_of_docker_are_not_the_engines(command: str, tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def name_of(kind: str, text: str) -> str:
 
 def _alike(text: str, rows: Iterable[str]) -> list[str]:
     """The first rows that begin with the letters of `text` before its digits: h100_sxm and others for H999."""
-    letters = re.match("[a-z]*", text.casefold())[0]    # type: ignore[index]
+    letters = re.split("[^a-z]", text.casefold(), maxsplit=1)[0]
     return [name for name in rows if letters and re.match(rf"{letters}(?![a-z])", name.casefold())][:ALIKE]
 
 

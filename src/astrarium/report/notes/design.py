@@ -47,11 +47,16 @@ def design_notes(design: Design) -> Iterator[str]:
 
 
 def _recompute(work: object) -> Iterator[str]:
-    """Selective recomputation of attention that is one kernel."""
-    fields = [getattr(work, each, None) for each in ("recompute", "recompute_modules", "attention")]
-    if fields == ["selective", ("attention",), "flash"]:
-        yield ("workload.recompute: selective has no effect: flash attention is one kernel, and nothing between its "
-               "operators is kept (attention: unfused keeps it; recompute_modules names other parts to compute again)")
+    """Selective recomputation that changes no block."""
+    if getattr(work, "recompute", None) != "selective":
+        return
+    from astrarium.workload.training import recompute_of  # rarely needed
+    from astrarium.workload.transformer import Transformer
+
+    if isinstance(work, Transformer) and recompute_of(work) == "none":
+        yield ("workload.recompute: selective has no effect: no block keeps what it could compute again (flash "
+               "attention is one kernel; attention: unfused keeps what is between its operators, and "
+               "recompute_modules names other parts)")
 
 
 def _protocols(design: Design) -> Iterator[str]:

@@ -24,6 +24,7 @@ class Genetic(Options, frozen=True, kw_only=True):
     0.01 and 0.05."""
 
     tag: ClassVar[str] = "genetic"
+    repeats: ClassVar[bool] = False
     batch: Batch = 32
     in_flight: InFlight = 0
     mutation: Annotated[float, Knob("Probability that a knob of a child is changed.", ge=0)] = 0.05
