@@ -85,6 +85,7 @@ class Known:
     def save(self) -> None:
         """Write the memo."""
         fresh = self.path.with_suffix(".new")
+        fresh.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_bytes(pickle.dumps(self.known))
         os.replace(fresh, self.path)
 
