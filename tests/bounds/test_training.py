@@ -26,7 +26,10 @@ CHANGES: dict[str, list[Any]] = {
     "workload.offload": ["optimizer", "model"], "workload.software.operators": ["eager"],
     "workload.software.tp_async": [True], "workload.software.host_launch": ["20 us"],
     "workload.order": ["pp-dp-tp-cp-sp-ep"], "workload.uneven": ["pad"], "network.backend": ["contention", "fluid"],
-    "compute": [{"model": "measured", "device": "h100_sxm", "clock": "sustained"}], "collective.choice": ["none"]}
+    "compute": [{"model": "measured", "device": "h100_sxm", "clock": "sustained"}],
+    "collective.choice": ["none"], "collective.chunks": [2, 3, 16],
+    "collective.composition": ["blueconnect", "themis"], "collective.all_reduce": [["ring"], ["tree"]],
+    "collective.all_gather": [["ring"]], "collective.reduce_scatter": [["ring"]], "network.dims[0].efficiency": [0.7]}
 
 
 def _changed(design: ar.Design, rng: random.Random) -> ar.Design:

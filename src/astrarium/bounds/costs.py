@@ -30,8 +30,8 @@ class Costs(Struct, frozen=True, eq=False):
 
     `forward`, `backward`: ns of the longest chain of a block's nodes from its entry to its exit, collectives at their
     lower bounds; `busy`: ns of all its compute nodes; `sent`: ns of its messages along an
-    axis, on the rank whose ports are slowest; `wired`: ns for which its collectives of given time need a port of the
-    outermost dim; `saved`: bytes from its forward to its backward pass. `elements`
+    axis, on the rank whose ports are slowest; `wired` [rows, blocks + 1]: ns for which its collectives need ports (see
+    `Wires`); `saved`: bytes from its forward to its backward pass. `elements`
     [blocks]: parameters by the axes over which their gradients are summed. `clocks`: where clocks follow from what
     ranks run; times are those at the clock of the whole model then.
     """
@@ -66,7 +66,8 @@ def costs_of(recipe: Recipe, compute: Compute, memory: Memory, wires: Wires) -> 
     nodes = Nodes(mesh, [*(step for piece in pieces for step in piece.steps), *probe])
     clocks = clocks_of(recipe, compute, memory, nodes, ends[1::2].tolist())
     places = iter(np.split(nodes.durations(compute, memory, 1.0 if clocks is None else 1 / clocks.slower), ends))
-    chains, busy, (sent, wired) = np.zeros((2, len(kinds))), np.zeros(len(kinds)), np.zeros((2, len(kinds)))
+    chains, (busy, sent) = np.zeros((2, len(kinds))), np.zeros((2, len(kinds)))
+    wired = np.zeros((wires.port_rows, len(kinds)))
     for number, kind in enumerate(kinds):
         for way, piece in enumerate((kind.forward, kind.backward)):
             ns = next(places)
@@ -74,8 +75,9 @@ def costs_of(recipe: Recipe, compute: Compute, memory: Memory, wires: Wires) -> 
             chains[way, number] = longest_chain(piece, mesh, partial(_took, wires, mesh, ns))
             sent[number] += sum(wires.passed(step.bytes, step.axes, step.shift, mesh) for step in piece.steps
                                 if step.kind == NodeKind.COMM_SEND)
-            wired[number] += sum(wires.port(step.op, step.bytes, step.axes, mesh) for step in piece.steps
-                                 if step.op is not None)
+            for step in piece.steps:
+                if step.op is not None:
+                    wired[:, number] += step.bytes * wires.ports(step.op, step.axes, mesh)
     inner = [place for place, block in enumerate(order) if block in recipe.inner] or [0]
     return Costs(
         len(order), _sums(chains[0], order), _sums(chains[1], order), _sums(busy, order), _sums(sent, order),
@@ -84,7 +86,10 @@ def costs_of(recipe: Recipe, compute: Compute, memory: Memory, wires: Wires) -> 
 
 
 def _sums(values: Sequence[float] | F64, order: Sequence[int]) -> F64:
-    return np.concatenate([[0.0], np.cumsum(np.asarray(values, np.float64)[order])])
+    of_blocks = np.asarray(values, np.float64)[..., order]
+    found = np.zeros((*of_blocks.shape[:-1], len(order) + 1))
+    np.cumsum(of_blocks, axis=-1, out=found[..., 1:])
+    return found
 
 
 def _elements(kinds: Sequence[BlockPieces], order: Sequence[int]) -> dict[Axes, F64]:

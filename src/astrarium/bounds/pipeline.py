@@ -10,8 +10,8 @@ steps its optimizer, behind the norm of all gradients, and gathers weights (O):
     lower bound = max over s of (H + W + max(T, R - last unit)) + max over s of O
 
 Where clocks follow from what ranks run, units take the time at the highest clock that their stage can have (`clocks`).
-Under ZeRO 2 and 3, which communicate for every unit, all bytes over the ports are another lower bound; so is, wherever
-collectives have a given time and do not meet in a run, all that they need of a port (`Wires.port`).
+All that collectives of a step need of a port is another lower bound (`Wires.ports`); so is, of gradients and weights
+under ZeRO 2 and 3, what one group has to send and collect (`Wires.streams`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ SAFE = 1 - 1e-6     # lower bounds are floats, nodes are whole picoseconds
 class Shape(Struct, frozen=True, eq=False):
     """What layouts share whose blocks and parts are equal. `at`: block at which every part begins; `forward`,
     `backward`: ns of a unit of every part, `before` and `behind`: of the parts in front of it; `work`, `busy`, `sent`,
-    `wired`: ns of every stage and micro-batch; `saved`: bytes of a micro-batch [stages, chunks]; `highest`: see
-    `Clocks`."""
+    `wired` [rows, stages]: ns of every stage and micro-batch; `saved`: bytes of a micro-batch [stages, chunks];
+    `highest`: see `Clocks`; `waits`: ns for which a forward and a backward unit waits for weights, [2, parts]."""
 
     at: npt.NDArray[np.int64]
     forward: F64
@@ -49,13 +49,14 @@ class Shape(Struct, frozen=True, eq=False):
     sent: F64
     wired: F64
     saved: F64
-    highest: tuple[F64, F64] | None = None
+    highest: tuple[F64, F64] | None
+    waits: F64
 
 
 def shape_of(costs: Costs, at: Sequence[int], stages: int) -> Shape:
     """The shape of parts that begin at these blocks (and the number of blocks), on `stages` stages in turn."""
     places = np.asarray(at)
-    forward, backward, busy, sent, wired, saved = (steps(each[places]) for each in (
+    forward, backward, busy, sent, wired, saved = (steps(each[..., places]) for each in (
         costs.forward, costs.backward, costs.busy, costs.sent, costs.wired, costs.saved))
     return _shape(places, forward, backward, by_stage(busy, stages), by_stage(sent, stages),
                   by_stage(wired, stages), saved.reshape(-1, stages).T,
@@ -63,9 +64,11 @@ def shape_of(costs: Costs, at: Sequence[int], stages: int) -> Shape:
 
 
 def _shape(at: npt.NDArray[np.int64], forward: F64, backward: F64, busy: F64, sent: F64, wired: F64,
-           saved: F64, highest: tuple[F64, F64] | None) -> Shape:
-    return Shape(at, forward, backward, np.cumsum(forward) - forward, np.cumsum(backward) - backward,
-                 np.maximum(by_stage(forward + backward, len(busy)), busy), busy, sent, wired, saved, highest)
+           saved: F64, highest: tuple[F64, F64] | None, waits: F64 | None = None) -> Shape:
+    waits = np.zeros((2, len(forward))) if waits is None else waits
+    work = np.maximum(by_stage(forward + backward + waits.sum(axis=0), len(busy)), busy)
+    return Shape(at, forward, backward, np.cumsum(forward) - forward, np.cumsum(backward) - backward, work, busy, sent,
+                 wired, saved, highest, waits)
 
 
 def _clocked(shape: Shape, costs: Costs, replicas: Replicas, batches: int) -> Shape:
@@ -78,21 +81,24 @@ def _clocked(shape: Shape, costs: Costs, replicas: Replicas, batches: int) -> Sh
     scale = costs.clocks.scale(*shape.highest, own, batches)
     parts = np.tile(scale, len(shape.forward) // stages)
     return _shape(shape.at, shape.forward * parts, shape.backward * parts, shape.busy * scale, shape.sent,
-                  shape.wired, shape.saved, shape.highest)
+                  shape.wired, shape.saved, shape.highest, shape.waits * parts)
 
 
-def _gathering(shape: Shape, costs: Costs, gather: F64) -> Shape:
-    """The shape under ZeRO 3, whose units wait for their weights. `gather`: see Replicas."""
-    at, again = shape.at, steps(_of_blocks(gather, costs.first, costs.blocks))     # an embedding's are not needed
-    forward = _parts(steps(costs.forward), steps(gather), at)
-    backward = _parts(steps(costs.backward)[::-1], again[::-1], costs.blocks - at[::-1])[::-1]
-    return _shape(at, forward, backward, shape.busy, shape.sent, shape.wired, shape.saved, shape.highest)
+def _gathering(shape: Shape, costs: Costs, gather: F64, prefetch: int) -> Shape:
+    """The shape under ZeRO 3, whose units wait for their weights. The first gathers of a unit begin when the unit
+    before ends, even where its input comes later. `gather`: see Replicas."""
+    at = shape.at
+    again = steps(_of_blocks(gather, costs.first, costs.blocks)).max(axis=0)     # an embedding's are not needed
+    forward, waits = _parts(steps(costs.forward), steps(gather).max(axis=0), at, prefetch)
+    backward, back = _parts(steps(costs.backward)[::-1], again[::-1], costs.blocks - at[::-1], prefetch)
+    return _shape(at, forward, backward[::-1], shape.busy, shape.sent, shape.wired, shape.saved, shape.highest,
+                  np.stack([waits, back[::-1]]))
 
 
 class Pipeline(Struct, frozen=True):
     """What a step runs: `batches` micro-batches over `stages`, under a ZeRO stage. `split`: whether the schedule leaves
     gradients of weights for later. `whole`: ZeRO 2 and 3 reduce gradients once, not for every micro-batch; `together`:
-    ZeRO 3 gathers the weights of embedding and head once."""
+    ZeRO 3 gathers the weights of embedding and head once; `prefetch`: so many blocks ahead."""
 
     stages: int
     batches: int
@@ -100,82 +106,82 @@ class Pipeline(Struct, frozen=True):
     split: bool = False
     whole: bool = False
     together: bool = False
+    prefetch: int = 1
 
 
-def least_times(pipeline: Pipeline, costs: Costs, shape: Shape, replicas: Replicas, wires: Wires
-                ) -> tuple[float, float]:
+def least_times(pipeline: Pipeline, costs: Costs, shape: Shape, replicas: Replicas) -> tuple[float, float]:
     """(ns of a step at least, ns for which NPUs compute at least, in the mean), from the costs of its blocks, the shape
     of its parts, and what replicas hold and reduce."""
     stages, batches = pipeline.stages, pipeline.batches
     gather = replicas.gather
     if pipeline.zero == 3:
         gather = _of_blocks(gather, costs.first, costs.blocks - costs.last) if pipeline.together else gather
-        shape = _gathering(shape, costs, gather)
+        shape = _gathering(shape, costs, gather, pipeline.prefetch)
     shape = _clocked(shape, costs, replicas, batches)
     at = shape.at
-    reduce, gathered, again = steps(replicas.reduce[at]), *np.zeros((2, len(at) - 1))
+    reduce = steps(replicas.reduce[:, at])
+    gathered, again = np.zeros((2, *reduce.shape))
     if pipeline.zero == 3:
-        gathered, again = steps(gather[at]), steps(_of_blocks(gather, costs.first, costs.blocks)[at])
-    late = _both(wires, reduce, again) - shape.backward
-    behind = np.zeros(len(reduce)) if pipeline.split else shape.behind
+        gathered, again = steps(gather[:, at]), steps(_of_blocks(gather, costs.first, costs.blocks)[:, at])
+    late = (reduce + again).max(axis=0) - shape.backward - shape.waits[1]
+    behind = np.zeros(len(at) - 1) if pipeline.split else shape.behind
     ends = shape.before[:stages] + shape.work * batches + np.maximum(behind, late)[:stages]
     time, moved = float(ends.max()), float(shape.sent.max()) * batches
     moved = max(moved, _ports(pipeline, costs, shape, replicas))
     if pipeline.zero in (1, 2):
-        time += float(by_stage(steps(gather[at]), stages).max())
+        time += float(by_stage(steps(gather[:, at]), stages).max())
     if pipeline.zero > 1:
         reduced = reduce * (1 if pipeline.whole else batches)
-        moved = max(moved, float(by_stage(_both(wires, reduced, (gathered + again) * batches), stages).max()))
+        moved = max(moved, float(by_stage(reduced + (gathered + again) * batches, stages).max()))
     return max(time, moved) * SAFE, float(shape.busy.mean()) * batches * SAFE
 
 
 def _ports(pipeline: Pipeline, costs: Costs, shape: Shape, replicas: Replicas) -> float:
-    """ns for which the collectives of given time of some stage need a port."""
+    """ns for which the collectives of some stage need a port."""
     batches, zero = pipeline.batches, pipeline.zero
-    reduced = steps(replicas.reduce_port[shape.at]) * (batches if zero > 1 and not pipeline.whole else 1)
-    gather, gathered = replicas.gather_port, steps(replicas.gather_port[shape.at])
+    reduced = steps(replicas.reduce_port[:, shape.at]) * (batches if zero > 1 and not pipeline.whole else 1)
+    gather, gathered = replicas.gather_port, steps(replicas.gather_port[:, shape.at])
     if zero == 3:
         again = _of_blocks(gather, costs.first, costs.blocks)
         first = _of_blocks(gather, costs.first, costs.blocks - costs.last) if pipeline.together else gather
-        gathered = steps((first + again)[shape.at]) * batches
+        gathered = steps((first + again)[:, shape.at]) * batches
     return float((by_stage(reduced + gathered, pipeline.stages) + shape.wired * batches).max())
 
 
-def _both(wires: Wires, reduce: F64, gather: F64) -> F64:
-    """ns of two streams of collectives: one after the other where they share ports, else at once."""
-    found: F64 = reduce + gather if wires.shared else np.maximum(reduce, gather)
-    return found
-
-
 def _sums(values: F64) -> F64:
-    found = np.zeros(len(values) + 1)
-    np.cumsum(values, out=found[1:])
+    found = np.zeros((*values.shape[:-1], values.shape[-1] + 1))
+    np.cumsum(values, axis=-1, out=found[..., 1:])
     return found
 
 
 def steps(values: F64) -> F64:
-    """`np.diff` of a row, in a fifth of the time."""
-    return values[1:] - values[:-1]
+    """`np.diff` along the last axis, in a fifth of the time."""
+    found: F64 = values[..., 1:] - values[..., :-1]
+    return found
 
 
 def _of_blocks(sums: F64, first: int, end: int) -> F64:
     """Sums over the blocks in front of each, of those from `first` to `end` alone."""
-    found: F64 = np.clip(sums, sums[first], sums[end]) - sums[first]
+    found: F64 = np.clip(sums, sums[..., first:first + 1], sums[..., end:end + 1]) - sums[..., first:first + 1]
     return found
 
 
-def _parts(chain: F64, gather: F64, at: npt.NDArray[np.int64]) -> F64:
-    """ns of a unit of every part under ZeRO 3: the chains of its blocks. The weights of its first block are gathered
-    when it starts, and those of every other one while the block before it runs."""
+def _parts(chain: F64, gather: F64, at: npt.NDArray[np.int64], prefetch: int) -> tuple[F64, F64]:
+    """ns of a unit of every part under ZeRO 3 once its input is there, and what it takes longer from the end of the
+    unit before: the chains of its blocks. The weights of its first block are gathered when the unit before ends, and
+    those of every other one while the block before it runs, or earlier (`prefetch` blocks)."""
+    if prefetch > 1:
+        alone = steps(_sums(chain)[at])
+        return alone, np.maximum(0.0, steps(_sums(gather)[at]) - alone)
     ends = at[1:] - 1
     both = np.maximum(chain, np.append(gather[1:], 0.0))
     both[ends] = chain[ends]
-    return steps(_sums(both)[at]) + gather[at[:-1]]
+    return steps(_sums(both)[at]), gather[at[:-1]]
 
 
 def by_stage(of_parts: F64, stages: int) -> F64:
-    """[stages] sums over the parts of each: part k * stages + i is on stage i."""
-    found: F64 = of_parts.reshape(-1, stages).sum(axis=0)
+    """[..., stages] sums over the parts of each: part k * stages + i is on stage i."""
+    found: F64 = of_parts.reshape(*of_parts.shape[:-1], -1, stages).sum(axis=-2)
     return found
 
 
@@ -186,9 +192,10 @@ def _shards(axes: Sequence[str], mesh: Mesh, zero_axes: Sequence[str]) -> tuple[
 
 
 class Replicas(Struct, frozen=True, eq=False):
-    """Sums over the blocks in front of each, [blocks + 1]: ns to reduce their gradients, ns to gather their weights
-    under ZeRO, what both need of a port, bytes of their weights, gradients and optimizer states, elements that the
-    optimizer steps."""
+    """Sums over the blocks in front of each, [rows, blocks + 1] and [blocks + 1]: ns to reduce their gradients, ns to
+    gather their weights under ZeRO (rows: `Wires.streams` of each group, then ports where collectives share them), ns
+    that both need of ports, bytes of their weights, gradients and optimizer states, elements that the optimizer
+    steps."""
 
     reduce: F64
     gather: F64
@@ -200,20 +207,25 @@ class Replicas(Struct, frozen=True, eq=False):
 
 def replicas_of(costs: Costs, mesh: Mesh, zero: int, wires: Wires) -> Replicas:
     """Replicas of ranks on a mesh, under a ZeRO stage (Rajbhandari et al., arXiv 1910.02054)."""
-    reduce, gather, reduce_port, gather_port, held, own = np.zeros((6, costs.blocks))
+    rows, (held, own) = wires.stream_rows, np.zeros((2, costs.blocks))
+    reduce, gather = np.zeros((2, len(costs.elements), rows, costs.blocks))
+    reduce_port, gather_port = np.zeros((2, wires.port_rows, costs.blocks))
     sizes = costs.sizes
-    for axes, count in costs.elements.items():
+    for number, (axes, count) in enumerate(costs.elements.items()):
         shard, ranks = _shards(axes, mesh, costs.zero_axes)
         real = mesh.real(axes)
         own += count / (ranks if zero >= 1 else 1)
         held += count * ((sizes.shards / ranks if zero >= 3 else sizes.weights)
                          + sizes.gradients / (ranks if zero >= 2 else 1) + sizes.states / (ranks if zero >= 1 else 1))
-        if real and zero and shard:
-            reduce += wires.rate(CommOp.REDUCE_SCATTER, shard, mesh) * sizes.sent * count
-            reduce_port += wires.port_rate(CommOp.REDUCE_SCATTER, shard, mesh) * sizes.sent * count
-            gather_port += wires.port_rate(CommOp.ALL_GATHER, shard, mesh) * sizes.weights * count / ranks
-            gather += wires.rate(CommOp.ALL_GATHER, shard, mesh) * sizes.weights * count / ranks
-        elif real:
-            reduce += wires.rate(CommOp.ALL_REDUCE, real, mesh) * sizes.sent * count
-            reduce_port += wires.port_rate(CommOp.ALL_REDUCE, real, mesh) * sizes.sent * count
+        if not real:
+            continue
+        op, over = (CommOp.REDUCE_SCATTER, shard) if zero and shard else (CommOp.ALL_REDUCE, real)
+        reduce[number] = np.outer(wires.streams(op, over, mesh), sizes.sent * count)
+        reduce_port += np.outer(wires.ports(op, over, mesh), sizes.sent * count)
+        if zero and shard:
+            gather[number] = np.outer(wires.streams(CommOp.ALL_GATHER, shard, mesh), sizes.weights * count / ranks)
+            gather_port += np.outer(wires.ports(CommOp.ALL_GATHER, shard, mesh), sizes.weights * count / ranks)
+    shared = (reduce_port, gather_port) if wires.shared else (reduce_port[:0], gather_port[:0])
+    reduce, gather = (np.concatenate([each.reshape(-1, costs.blocks), ports])
+                      for each, ports in zip((reduce, gather), shared, strict=True))
     return Replicas(*(_sums(each) for each in (reduce, gather, reduce_port, gather_port, held, own)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from astrarium.bounds.costs import costs_of
 from astrarium.bounds.pipeline import Pipeline, least_times, replicas_of, shape_of
-from astrarium.bounds.wires import Wires
+from astrarium.bounds.timed import wires_of
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.lower.changes import changing
@@ -37,13 +37,13 @@ def least_time(design: Design, kept: Kept) -> float:
 
 
 def _least(design: Design, recipe: Recipe) -> float:
-    wires = Wires(design.network, design.collective)
+    wires = wires_of(design.network, design.collective)
     costs = costs_of(recipe, design.compute, design.memory, wires)
     shape = shape_of(costs, _cuts(recipe.parts), recipe.stages)
     replicas = replicas_of(costs, recipe.mesh, recipe.zero, wires)
     pipeline = Pipeline(recipe.stages, recipe.batches, recipe.zero, recipe.schedule.split, recipe.flat.whole,
-                        recipe.flat.ends)
-    return least_times(pipeline, costs, shape, replicas, wires)[0]
+                        recipe.flat.ends, recipe.prefetch)
+    return least_times(pipeline, costs, shape, replicas)[0]
 
 
 def _cuts(parts: Sequence[Sequence[int]]) -> Sequence[int]:

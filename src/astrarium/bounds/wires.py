@@ -1,108 +1,93 @@
 """What a collective takes at least: its bytes over the ports of its members.
 
 Of a group, take the blocks of its members inside the first d dims. Over the dims from d on, some member sends at least
-`collective.estimate.least_sent`, at no more than an NPU's bandwidth in those dims; the largest of these times over d is
-the lower bound: latencies and algorithms only add to it. Where a timer says what a collective takes
-(`collective.model`), that is its lower bound; such collectives do not meet in a run, and what all of them need of one
-port (`collective.port_time`) is a lower bound of `Result.at_least`.
+`collective.estimate.least_sent`, at no more than an NPU's bandwidth in those dims; where the design names algorithms,
+in each dim what these send (`phases`). Latencies only add to it. There are two ways to count, each in *rows* of D dims:
+
+- `ports`, over all links of an NPU: those in the dims from each on, and in each. What all collectives of a rank need of
+  them adds up, row by row.
+- `streams`, over those that members of one group use: messages in a dim to n - 1 others leave a ring's NPU, or a fully
+  connected one, by at most n - 1 links; and the one to the next member. What collectives of this group need of them
+  adds up, row by row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec import Struct, field
 
-from astrarium.arrays import I64
+from astrarium.arrays import F64, I64
+from astrarium.bounds.phases import Walk, walk_of
 from astrarium.collective.bandwidth import payload
-from astrarium.collective.config import Collective
+from astrarium.collective.config import Collective, chunks_of
 from astrarium.collective.estimate import least_sent
-from astrarium.collective.port_time import port_ns
-from astrarium.collective.timers import Way, timer_of
-from astrarium.errors import InputError
-from astrarium.network.config import Network, Switch
+from astrarium.collective.groups import group_shape
+from astrarium.lower.collectives import first_alike
+from astrarium.network.config import Network
+from astrarium.network.shapes import LinkDim, Switch
 from astrarium.vocab import CommOp
 from astrarium.workload.mesh import Mesh
 
-__all__ = ["Wires"]
+__all__ = ["OPS", "Wires"]
 
-LARGE = float(1 << 40)      # bytes at which latencies no longer count; times per byte only fall with the bytes
 OPS = (CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL)     # others: 0
+EACH_LINK = ("ring", "fully_connected")     # dims of several links, of which a message to an NPU takes one
+
+
+class _Needs(Struct, frozen=True, eq=False):
+    """ns per byte of payload: [rows] over all links and over those of a group, and of a `Walk`."""
+
+    ports: F64
+    streams: F64
+    all: float
+    longest: float
 
 
 class Wires(Struct, frozen=True, eq=False):
-    """Floors of collectives on a network, for meshes of ranks placed in order."""
+    """Floors of collectives that send messages on a network, for meshes of ranks placed in order."""
 
     network: Network
     collective: Collective = Collective()
-    _rates: dict[tuple[object, ...], dict[CommOp, float]] = field(default_factory=dict)
-    _times: dict[tuple[object, ...], float] = field(default_factory=dict)
-    _ports: dict[tuple[object, ...], float] = field(default_factory=dict)
+    _needs: dict[tuple[object, ...], _Needs] = field(default_factory=dict)
     _slowest: dict[tuple[object, ...], float] = field(default_factory=dict)
 
     def bound(self, op: CommOp, size: float, axes: tuple[str, ...], mesh: Mesh) -> float:
         """ns at least of one collective of `size` bytes (as Chakra counts them) over the group of `axes`."""
-        if op not in OPS:
+        needs = self._of(op, axes, mesh)
+        if needs is None:
             return 0.0
-        group = mesh.real(axes)
-        if not group:
-            return 0.0
-        if self.collective.model != "simulated":
-            return self._timed(op, size, group, mesh)
-        key = (group, mesh.axes, mesh.sizes)
-        found = self._rates.get(key)
-        if found is None:
-            found = self._rates[key] = self._per_byte(mesh, group)
-        return payload(op, 1, mesh.size(group)) * size * found[op]
+        members, count = mesh.size(axes), chunks_of(self.collective)
+        whole = payload(op, 1, members) * size
+        chunked = max(0.0, whole - count * members) * (needs.all + (count - 1) * needs.longest) / count
+        return max(chunked, whole * float(needs.streams.max()))
 
-    def rate(self, op: CommOp, axes: tuple[str, ...], mesh: Mesh) -> float:
-        """ns per byte at least, however many bytes there are and in however many collectives."""
-        return self.bound(op, LARGE, axes, mesh) / LARGE
+    def ports(self, op: CommOp, axes: tuple[str, ...], mesh: Mesh) -> F64:
+        """[port_rows] ns per byte at least of what a rank sends, however many bytes there are and in however many
+        collectives: see above."""
+        needs = self._of(op, axes, mesh)
+        return np.zeros(self.port_rows) if needs is None else payload(op, 1, mesh.size(axes)) * needs.ports
 
-    def port(self, op: CommOp, size: float, axes: tuple[str, ...], mesh: Mesh) -> float:
-        """ns at least for which a collective of given time needs each member's port of the network's outermost dim."""
-        group = mesh.real(axes) if op in OPS and self.collective.model != "simulated" else ()
-        if not group:
-            return 0.0
-        key = (op, group, mesh.axes, mesh.sizes)
-        if key not in self._ports:
-            ways = self._ways(mesh.groups(group)[0].astype(np.int64))
-            outermost = len(self.network.flat) - 1
-            reach = bool(ways) and ways[-1].path == _path(outermost)
-            self._ports[key] = port_ns(self.collective, op, 1.0, ways) if reach else 0.0
-        needed = self._ports[key] * payload(op, 1, mesh.size(group)) * size
-        return min(needed, self.bound(op, size, axes, mesh)) if needed else 0.0
-
-    def port_rate(self, op: CommOp, axes: tuple[str, ...], mesh: Mesh) -> float:
-        """`port` per byte, however many bytes there are and in however many collectives."""
-        return self.port(op, LARGE, axes, mesh) / LARGE
+    def streams(self, op: CommOp, axes: tuple[str, ...], mesh: Mesh) -> F64:
+        """[stream_rows] the same, on the links of its group."""
+        needs = self._of(op, axes, mesh)
+        return np.zeros(self.stream_rows) if needs is None else payload(op, 1, mesh.size(axes)) * needs.streams
 
     @property
     def shared(self) -> bool:
-        """Whether collectives share ports, so that those of different streams add up."""
-        return self.collective.model == "simulated"
+        """Whether collectives of different groups share ports in a run."""
+        return True
 
-    def _timed(self, op: CommOp, size: float, group: tuple[str, ...], mesh: Mesh) -> float:
-        """What the timer says of the group of rank 0; 0 where it does not know, which the simulation then says."""
-        key = (op, size, group, mesh.axes, mesh.sizes)
-        if key not in self._times:
-            members, timer = mesh.groups(group)[0], timer_of(self.collective)
-            try:
-                found = timer(op, payload(op, round(size), len(members)), self._ways(members.astype(np.int64)))
-            except InputError:
-                found = 0.0
-            self._times[key] = found
-        return self._times[key]
+    @property
+    def port_rows(self) -> int:
+        """Rows of `ports`."""
+        return 2 * len(self.network.flat)
 
-    def _ways(self, members: I64) -> list[Way]:
-        """The dims along which a group lies."""
-        found, inside, before = [], 1, len(members)
-        for number, dim in enumerate(self.network.flat):
-            inside *= dim.npus
-            behind = len(np.unique(members // inside))
-            if behind < before:
-                found.append(Way(before // behind, float(dim.npu_bandwidth), dim.fabric, _path(number)))
-            before = behind
-        return found
+    @property
+    def stream_rows(self) -> int:
+        """Rows of `streams`."""
+        return 3 * len(self.network.flat)
 
     def passed(self, size: float, axes: tuple[str, ...], shift: int, mesh: Mesh) -> float:
         """ns for which a message of `size` bytes to the rank `shift` further along an axis keeps a port busy, on the
@@ -119,22 +104,73 @@ class Wires(Struct, frozen=True, eq=False):
             self._slowest[key] = found
         return size * found
 
-    def _per_byte(self, mesh: Mesh, group: tuple[str, ...]) -> dict[CommOp, float]:
-        """ns per byte of payload of each operation: the least of all groups."""
-        table = mesh.groups(group).astype(np.int64)
-        dims, n, inside = self.network.flat, table.shape[1], 1
-        found = dict.fromkeys(OPS, 0.0)
-        for first in range(len(dims)):
-            blocks = np.sort(table // inside, axis=1)
-            fewest = 1 + int((blocks[:, 1:] != blocks[:, :-1]).sum(axis=1).min())
-            rate = sum(dim.npu_bandwidth for dim in dims[first:])
+    def _of(self, op: CommOp, axes: tuple[str, ...], mesh: Mesh) -> _Needs | None:
+        group = mesh.real(axes) if op in OPS else ()
+        if not group:
+            return None
+        key = (op, group, mesh.axes, mesh.sizes)
+        if key not in self._needs:
+            self._needs[key] = self._needed(op, mesh.groups(group).astype(np.int64), self._even(mesh))
+        return self._needs[key]
+
+    def _even(self, mesh: Mesh) -> bool:
+        """Whether larger meshes, which repeat this one, have no groups that lie otherwise over the dims."""
+        inside, ranks = np.cumprod([dim.npus for dim in self.network.flat]), mesh.ranks
+        return ranks >= inside[-1] or all(not each % ranks or not ranks % each for each in inside.tolist())
+
+    def _needed(self, op: CommOp, groups: I64, even: bool) -> _Needs:
+        """The least of all groups. `groups`: their members [groups, members]; `even`: there are no others."""
+        dims, known = self.network.flat, even and self.network.backend == "closed_form"
+        ports, streams = np.zeros((2, len(dims))), np.zeros((3, len(dims)))
+        used = _used(_places(groups, dims), dims) if known else np.ones(len(dims))
+        for first, fewest in enumerate(_blocks(groups, dims)):
+            rates = np.array([dim.npu_bandwidth * dim.efficiency for dim in dims[first:]])
             adds = any(isinstance(dim, Switch) and dim.in_switch is not None for dim in dims[first:])
-            if n % fewest == 0:
-                for op in OPS:
-                    found[op] = max(found[op], least_sent(op, fewest, n / fewest, adds) / rate)
-            inside *= dims[first].npus
+            if groups.shape[1] % fewest == 0:
+                sent = least_sent(op, fewest, groups.shape[1] / fewest, adds)
+                ports[0, first] = sent / rates.sum()
+                streams[0, first] = sent / max(1e-9, (rates * used[first:]).sum())
+        walks = self._walks(op, groups) if known else []
+        if walks:
+            ports[1] = np.min([walk.sent for walk in walks], axis=0)
+            streams[1] = ports[1] / np.maximum(used, 1e-9)
+            streams[2] = np.min([walk.next for walk in walks], axis=0)
+        return _Needs(ports.ravel(), streams.ravel(), min([walk.all for walk in walks], default=0.0),
+                      min([walk.longest for walk in walks], default=0.0))
+
+    def _walks(self, op: CommOp, groups: I64) -> list[Walk]:
+        """The phases of each kind of group; none where those of some kind are unknown."""
+        dims = self.network.flat
+        sizes, found = [dim.npus for dim in dims], []
+        for group in np.unique(first_alike(groups.astype(np.int32), sizes)).tolist():
+            walk = walk_of(self.collective, op, group_shape(groups[group], sizes), dims)
+            if walk is None:
+                return []
+            found.append(walk)
         return found
 
 
-def _path(number: int) -> str:
-    return f"network.dims[{number}]"
+def _used(places: Sequence[int], dims: Sequence[LinkDim]) -> F64:
+    """[dims] the part of an NPU's links in each that lead to members, of which so many lie apart there."""
+    return np.array([float(n > 1) if dim.tag not in EACH_LINK else min(1.0, (n - 1) / dim.links_per_npu)
+                     for n, dim in zip(places, dims, strict=True)])
+
+
+def _places(groups: I64, dims: Sequence[LinkDim]) -> list[int]:
+    """In how many places of each dim members of a group are, the most of any."""
+    found, rest = [], groups
+    for dim in dims:
+        rest, place = np.divmod(rest, dim.npus)
+        ordered = np.sort(place, axis=1)
+        found.append(1 + int((ordered[:, 1:] != ordered[:, :-1]).sum(axis=1).max()))
+    return found
+
+
+def _blocks(groups: I64, dims: Sequence[LinkDim]) -> list[int]:
+    """Over how many blocks inside the first d dims, for each d, members of a group are spread, the least of any."""
+    found, inside = [], 1
+    for dim in dims:
+        blocks = np.sort(groups // inside, axis=1)
+        found.append(1 + int((blocks[:, 1:] != blocks[:, :-1]).sum(axis=1).min()))
+        inside *= dim.npus
+    return found

@@ -20,8 +20,8 @@ and of an all_reduce through switches that compute S / m: each block sends every
 leaves it when its sends are delivered and its receives complete (design/0001). Two statements hold however early or
 late participants enter:
 
-- `own`: no participant leaves before its own sends have passed its links, of which those to n - 1 others count (the
-  least of any participant counts);
+- `own`: no participant leaves before its own sends have passed its links, of which those to the others that it sends
+  to count, one for each (the least of any participant counts);
 - for algorithms that are `exact` on a shape, in closed_form: everyone depends on everyone by a chain of steps, so
   nobody leaves before the first to enter plus the chain, and somebody not before the last to enter plus the chain.
   Other messages on the same ports only add to it. Of a ring the participants have to be all NPUs, in order: other ones
@@ -54,7 +54,7 @@ from astrarium.collective.settings import Around, Free, Settings
 from astrarium.engine import pace
 from astrarium.engine.plan import Dim, Shape
 from astrarium.errors import AstrariumError
-from astrarium.vocab import CommOp
+from astrarium.vocab import CommOp, PeerMode, Schedule
 
 __all__ = ["Estimate", "Names", "PhaseBound", "least_sent", "lower_bound"]
 
@@ -275,13 +275,26 @@ def least_sent(op: CommOp, blocks: float, members: float, in_switch: bool = Fals
     return (min(sent, 1.0) if in_switch else sent) / members
 
 
+def _sends(schedule: Schedule) -> tuple[float, float, int]:
+    """Blocks that a participant sends at least, those of them to the next one, and to how many others at most."""
+    sizes, next_ = np.diff(schedule.send_block_ptr), np.zeros(len(schedule.send_peer), np.bool_)
+    if schedule.n == 2 or schedule.peer_mode == PeerMode.RELATIVE:
+        next_ = np.ones_like(next_) if schedule.n == 2 else schedule.send_peer % schedule.n == 1
+    rows = [slice(*schedule.send_ptr[program:program + 2]) for program in np.unique(schedule.program).tolist()]
+    return (float(min(sizes[row].sum() for row in rows)), float(min(sizes[row][next_[row]].sum() for row in rows)),
+            max(1, *[len(np.unique(schedule.send_peer[row])) for row in rows]))
+
+
 class PhaseBound(Struct, frozen=True):
     """delays * endpoint delay + hops * latency + block bytes * (blocks / NPU bandwidth + 3 reduced / memory rate).
 
-    `own`: blocks that a participant's links carry at least, at the NPU's whole bandwidth. `count`: blocks per payload.
+    `sent`: blocks that a participant sends at least, of which `next` to the next one; `own`: all of them, over the part
+    of its links that can carry them. `count`: blocks per payload.
     """
 
     count: int
+    sent: float
+    next: float
     own: float
     blocks: float
     hops: int = 0
@@ -299,13 +312,14 @@ def lower_bound(shape: str, entry: str, op: CommOp, n: int, npus: int, chain: bo
     except AstrariumError:
         return None
     links = LINKS[shape](npus) if shape in LINKS else 1
-    own = float(np.diff(schedule.send_block_ptr[schedule.send_ptr])[np.unique(schedule.program)].min())
-    own *= links / min(links, max(1, n - 1))
+    sent, next_, peers = _sends(schedule)
+    own = sent * links / min(links, peers)
     case = Case(Shape[shape.upper()], op, n, reach_of_dim(Shape[shape.upper()], n))
     known = chain and op in CHAINED and window < 0 and n > 1 and (shape != "ring" or n == npus)
     if not known or not algorithm_of(name).exact(case):
-        return PhaseBound(schedule.blocks, own, own)
+        return PhaseBound(schedule.blocks, sent, next_, own, own)
     rows = counts(name, case)
     held, added = sum(row.held * row.times for row in rows), rows[:_reducing(name, op, len(rows))]
-    return PhaseBound(schedule.blocks, own, float(links * held), int(sum(row.hops * row.times for row in rows)),
-                      1 + sum(row.times for row in rows), float(sum(row.size * row.times for row in added)))
+    return PhaseBound(schedule.blocks, sent, next_, own, float(links * held),
+                      int(sum(row.hops * row.times for row in rows)), 1 + sum(row.times for row in rows),
+                      float(sum(row.size * row.times for row in added)))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from astrarium.lower.custom import CustomSource
     from astrarium.lower.kept import Kept
 
-__all__ = ["CollectiveTable", "by_size", "shapes_of"]
+__all__ = ["CollectiveTable", "by_size", "first_alike", "shapes_of"]
 
 GroupShape = tuple[SubDim, ...]
 Kinds = tuple[I64, list[tuple[int, GroupShape]]]
@@ -73,7 +73,7 @@ def shapes_of(groups: Sequence[I32], names: Sequence[str], npu_of: I32, sizes: S
         raise InternalError(f"{len(groups)} groups with {len(names)} names")
     like = np.arange(len(groups), dtype=np.int64)       # the first group of the same kind
     for same, members in by_size(groups) if tables is None else tables:
-        like[same] = same[_first_alike(npu_of[members], sizes)]
+        like[same] = same[first_alike(npu_of[members], sizes)]
     first, kind = np.unique(like, return_inverse=True)
     shapes = [(npu_of.size, _world(npu_of, sizes))]
     shapes += [(groups[g].size, group_shape(npu_of[groups[g]], sizes, path=f"group {names[g]}"))
@@ -81,7 +81,7 @@ def shapes_of(groups: Sequence[I32], names: Sequence[str], npu_of: I32, sizes: S
     return np.concatenate([np.zeros(1, np.int64), kind.reshape(-1) + 1]), shapes
 
 
-def _first_alike(npus: I32, sizes: Sequence[int]) -> I64:
+def first_alike(npus: I32, sizes: Sequence[int]) -> I64:
     """[groups] the first row of `npus` [groups, members] whose members lie alike relative to their first."""
     rows = np.empty((len(sizes), *npus.shape), np.int32)
     rest = npus

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from astrarium.bounds.costs import Costs, costs_of
 from astrarium.bounds.pipeline import Replicas, Shape, replicas_of
+from astrarium.bounds.timed import wires_of
 from astrarium.bounds.wires import Wires
 from astrarium.errors import InputError, StallError, StoppedError
 from astrarium.lower.kept import Kept
@@ -125,7 +126,7 @@ class _Search(Struct, dict=True):
 
     @cached_property
     def wires(self) -> Wires:
-        return Wires(self.machine.network, self.machine.collective)
+        return wires_of(self.machine.network, self.machine.collective)
 
     def candidate(self, layout: Layout) -> Candidate | None:
         """A layout with its lower bounds; None where a size of the model does not divide, or where recomputing
@@ -144,7 +145,7 @@ class _Search(Struct, dict=True):
         ranks = mesh, layout.zero, layout.tp_sequence
         if ranks not in self.replicas:
             self.replicas[ranks] = replicas_of(costs, mesh, layout.zero, self.wires)
-        bound = lower_bound_of(self.job, layout, costs, self.shapes[parts], self.replicas[ranks], self.wires)
+        bound = lower_bound_of(self.job, layout, costs, self.shapes[parts], self.replicas[ranks])
         return Candidate(layout, bound, self.objective.bound(bound))
 
     def bounds(self, layout: Layout) -> tuple[float, float] | None:

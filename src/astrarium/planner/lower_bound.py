@@ -15,7 +15,6 @@ from msgspec import Struct
 from astrarium.arrays import F64
 from astrarium.bounds.costs import Costs
 from astrarium.bounds.pipeline import Pipeline, Replicas, Shape, by_stage, least_times, shape_of, steps
-from astrarium.bounds.wires import Wires
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
 from astrarium.workload.assemble.recipe import Recipe
@@ -76,14 +75,14 @@ def shape_of_layout(job: Job, costs: Costs, pp: int, virtual: int) -> Shape:
     return shape_of(costs, cuts(job.layers, job.with_ends(parts), parts, costs.first, costs.last), pp)
 
 
-def lower_bound_of(job: Job, layout: Layout, costs: Costs, shape: Shape, replicas: Replicas,
-                   wires: Wires) -> LowerBound:
+def lower_bound_of(job: Job, layout: Layout, costs: Costs, shape: Shape, replicas: Replicas) -> LowerBound:
     """The lower bounds of a layout, from the costs of its blocks, the shape of its parts, and what replicas hold and
     reduce."""
     batches, schedule = job.global_batch // layout.dp // layout.micro_batch, layout.plain["schedule"]
-    pipeline = Pipeline(layout.pp, batches, layout.zero, load_schedule(schedule).split,
-                        job.base.buffers.between == "whole", job.base.buffers.ends == "together")
-    time, busy = least_times(pipeline, costs, shape, replicas, wires)
+    buffers, ahead = job.base.buffers, job.base.prefetch
+    pipeline = Pipeline(layout.pp, batches, layout.zero, load_schedule(schedule).split, buffers.between == "whole",
+                        buffers.ends == "together", 1 if ahead is None else ahead)
+    time, busy = least_times(pipeline, costs, shape, replicas)
     flight = (_in_flight(schedule, layout.pp, batches, layout.virtual_stages) * shape.saved).sum(axis=1)
     held = by_stage(steps(replicas.held[shape.at]), layout.pp)
     return LowerBound(time, float((held + flight).max()), busy)
