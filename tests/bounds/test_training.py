@@ -29,7 +29,8 @@ CHANGES: dict[str, list[Any]] = {
     "compute": [{"model": "measured", "device": "h100_sxm", "clock": "sustained"}],
     "collective.choice": ["none"], "collective.chunks": [2, 3, 16],
     "collective.composition": ["blueconnect", "themis"], "collective.all_reduce": [["ring"], ["tree"]],
-    "collective.all_gather": [["ring"]], "collective.reduce_scatter": [["ring"]], "network.dims[0].efficiency": [0.7]}
+    "collective.all_gather": [["ring"]], "collective.reduce_scatter": [["ring"]], "network.dims[0].efficiency": [0.7],
+    "network.dims[0].shape": ["ring", "fully_connected", "switch"]}
 
 
 def _changed(design: ar.Design, rng: random.Random) -> ar.Design:
@@ -58,13 +59,13 @@ def test_no_run_takes_less() -> None:
     assert tight > 1
 
 
-def _sharded(ffn: int = 2816, **more: Any) -> ar.Design:
+def _sharded(npus: int = 4, ffn: int = 2816, layers: int = 2, **more: Any) -> ar.Design:
     """ZeRO 3 on links that are always busy."""
-    model = ar.Decoder(layers=2, d_model=1024, heads=16, kv_heads=8, ffn=ffn, vocab=32_000, seq=2048)
+    model = ar.Decoder(layers=layers, d_model=1024, heads=16, kv_heads=8, ffn=ffn, vocab=32_000, seq=2048)
     return ar.Design(
         workload=ar.Transformer(model, **{"global_batch": 8, "dp": 4, "micro_batch": 1, "zero": 3, **more}),
         compute=ar.Roofline(peak="989 TFLOP/s"), memory=ar.Memory(bandwidth="3.35 TB/s"),
-        network=ar.Network([ar.Switch(4, bandwidth="3 GB/s", latency="500 ns")]))
+        network=ar.Network([ar.Switch(npus, bandwidth="3 GB/s", latency="500 ns")]))
 
 
 @pytest.mark.parametrize(("more", "share"), [({}, 0.95), ({"buffers": Buffers(between="whole")}, 0.9),
@@ -75,6 +76,14 @@ def test_what_zero_3_moves_once_counts_once(more: dict[str, Any], share: float) 
     design = _sharded(**more)
     makespan = ar.simulate(design, record=False).makespan_ps / 1000
     assert share * makespan < least_time(design, Kept()) <= makespan
+
+
+@pytest.mark.parametrize("more", [{}, {"prefetch": 2}, {"recompute": "full"}])
+def test_a_stage_gathers_its_first_weights_before_its_input_comes(more: dict[str, Any]) -> None:
+    """Of eight stages all gather at once: those in front take the time of one gather, not of eight."""
+    design = _sharded(16, layers=7, pp=8, dp=2, global_batch=2, seq=256, **more)
+    makespan = ar.simulate(design, record=False).makespan_ps / 1000
+    assert 0.4 * makespan < least_time(design, Kept()) <= makespan
 
 
 def test_designs_without_a_bound_have_none() -> None:
