@@ -240,11 +240,16 @@ class Times:
                 "blueconnect": [*down[:-1], (last, n, ALL_REDUCE, block), *back]}
 
     def _shop(self, steps: list[tuple[int, int, int, float]], chunks: Any, op: int) -> Any:
-        """Equal chunks, one at a time in a phase."""
+        """Equal chunks, one at a time in a phase; at least what all of them send over the links in one dim."""
         times = [self._phase(dim, n, kind, block / chunks, op) for dim, n, kind, block in steps]
-        return sum(times) + (chunks - 1) * np.maximum.reduce(np.broadcast_arrays(*times))
+        carried: dict[int, Any] = {}
+        for dim, n, kind, block in steps:
+            carried[dim] = carried.get(dim, 0.0) + self._phase(dim, n, kind, block, op, alone=True)
+        shop = sum(times) + (chunks - 1) * np.maximum.reduce(np.broadcast_arrays(*times))
+        return np.maximum.reduce(np.broadcast_arrays(shop, *carried.values()))
 
-    def _phase(self, dim: int, n: int, kind: int, block: Any, op: int) -> Any:
+    def _phase(self, dim: int, n: int, kind: int, block: Any, op: int, alone: bool = False) -> Any:
+        """ns of one chunk in one dim; `alone`: of what an NPU sends, on the links to those that it sends to."""
         path = f"network.dims[{dim}]"
         chosen = f"collective.{NAMES[op]}[{dim}]"
         rate, latency, delay = self.per_npu(dim), self.value(f"{path}.latency"), self.value("collective.endpoint_delay")
@@ -253,8 +258,9 @@ class Times:
         npus = self.run.plan.network.dims[dim].npus
         for name, steps in (("ring", n - 1), ("direct", 1), ("halving_doubling", int(math.log2(n)))):
             for where, links in (("ring", 2), ("switch", 1), ("fully_connected", npus - 1)):
-                time = rounds * (n - 1) * block / rate * (links / min(links, n - 1))      # over links to n - 1 others
-                if not n & (n - 1) and (where != "ring" or n == npus):      # else they meet on others' links
+                others = 1 if name == "ring" else n - 1 if name == "direct" or n & (n - 1) else steps
+                time = rounds * (n - 1) * block / rate * (links / min(links, others))     # over a link to each of them
+                if not alone and not n & (n - 1) and (where != "ring" or n == npus):      # else they meet on links
                     hops, blocks = self._way(where, name, n)
                     reduced = 0.0 if kind == ALL_GATHER else (1.0 if name == "direct" else n - 1.0)
                     time = (rounds * links * blocks * block / rate + rounds * hops * latency

@@ -26,7 +26,7 @@ __all__ = ["TimedWires", "wires_of"]
 LARGE = float(1 << 40)      # bytes at which latencies no longer count; times per byte only fall with the bytes
 
 
-class TimedWires(Wires, frozen=True, eq=False):
+class TimedWires(Wires, frozen=True, eq=False, dict=True):
     """Floors of collectives of given times."""
 
     _times: dict[tuple[object, ...], float] = field(default_factory=dict)

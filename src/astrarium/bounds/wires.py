@@ -13,18 +13,17 @@ in each dim what these send (`phases`). Latencies only add to it. There are two 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct, field
 
-from astrarium.arrays import F64, I64
-from astrarium.bounds.phases import Walk, walk_of
+from astrarium.arrays import F64
+from astrarium.bounds.lies import Lies, lies_of
+from astrarium.bounds.phases import walk_of
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.config import Collective, chunks_of
 from astrarium.collective.estimate import least_sent
-from astrarium.collective.groups import group_shape
-from astrarium.lower.collectives import first_alike
 from astrarium.network.config import Network
 from astrarium.network.shapes import LinkDim, Switch
 from astrarium.vocab import CommOp
@@ -45,7 +44,7 @@ class _Needs(Struct, frozen=True, eq=False):
     longest: float
 
 
-class Wires(Struct, frozen=True, eq=False):
+class Wires(Struct, frozen=True, eq=False, dict=True):
     """Floors of collectives that send messages on a network, for meshes of ranks placed in order."""
 
     network: Network
@@ -110,67 +109,37 @@ class Wires(Struct, frozen=True, eq=False):
             return None
         key = (op, group, mesh.axes, mesh.sizes)
         if key not in self._needs:
-            self._needs[key] = self._needed(op, mesh.groups(group).astype(np.int64), self._even(mesh))
+            self._needs[key] = self._needed(op, mesh.size(group), lies_of(mesh, group, self._sizes))
         return self._needs[key]
 
-    def _even(self, mesh: Mesh) -> bool:
-        """Whether larger meshes, which repeat this one, have no groups that lie otherwise over the dims."""
-        inside, ranks = np.cumprod([dim.npus for dim in self.network.flat]), mesh.ranks
-        return ranks >= inside[-1] or all(not each % ranks or not ranks % each for each in inside.tolist())
+    @cached_property
+    def _sizes(self) -> tuple[int, ...]:
+        return tuple([dim.npus for dim in self.network.flat])
 
-    def _needed(self, op: CommOp, groups: I64, even: bool) -> _Needs:
-        """The least of all groups. `groups`: their members [groups, members]; `even`: there are no others."""
-        dims, known = self.network.flat, even and self.network.backend == "closed_form"
+    def _needed(self, op: CommOp, members: int, lies: Lies) -> _Needs:
+        dims, known = self.network.flat, lies.even and self.network.backend == "closed_form"
+        rates = np.array([dim.npu_bandwidth * dim.efficiency for dim in dims])
+        used = np.array([_used(dim, n) if known else 1.0 for dim, n in zip(dims, lies.places, strict=True)])
         ports, streams = np.zeros((2, len(dims))), np.zeros((3, len(dims)))
-        used = _used(_places(groups, dims), dims) if known else np.ones(len(dims))
-        for first, fewest in enumerate(_blocks(groups, dims)):
-            rates = np.array([dim.npu_bandwidth * dim.efficiency for dim in dims[first:]])
-            adds = any(isinstance(dim, Switch) and dim.in_switch is not None for dim in dims[first:])
-            if groups.shape[1] % fewest == 0:
-                sent = least_sent(op, fewest, groups.shape[1] / fewest, adds)
-                ports[0, first] = sent / rates.sum()
-                streams[0, first] = sent / max(1e-9, (rates * used[first:]).sum())
-        walks = self._walks(op, groups) if known else []
-        if walks:
-            ports[1] = np.min([walk.sent for walk in walks], axis=0)
-            streams[1] = ports[1] / np.maximum(used, 1e-9)
-            streams[2] = np.min([walk.next for walk in walks], axis=0)
-        return _Needs(ports.ravel(), streams.ravel(), min([walk.all for walk in walks], default=0.0),
-                      min([walk.longest for walk in walks], default=0.0))
-
-    def _walks(self, op: CommOp, groups: I64) -> list[Walk]:
-        """The phases of each kind of group; none where those of some kind are unknown."""
-        dims = self.network.flat
-        sizes, found = [dim.npus for dim in dims], []
-        for group in np.unique(first_alike(groups.astype(np.int32), sizes)).tolist():
-            walk = walk_of(self.collective, op, group_shape(groups[group], sizes), dims)
-            if walk is None:
-                return []
-            found.append(walk)
-        return found
+        for first, fewest in enumerate(lies.blocks):
+            if members % fewest == 0:
+                adds = any(isinstance(dim, Switch) and dim.in_switch is not None for dim in dims[first:])
+                sent = least_sent(op, fewest, members / fewest, adds)
+                ports[0, first] = sent / rates[first:].sum()
+                streams[0, first] = sent / max(1e-9, (rates * used)[first:].sum())
+        walks = [walk_of(self.collective, op, parts, dims) for parts in lies.shapes] if known else []
+        found = [walk for walk in walks if walk is not None]
+        if not found or len(found) < len(walks):
+            return _Needs(ports.ravel(), streams.ravel(), 0.0, 0.0)
+        ports[1] = np.min([walk.sent for walk in found], axis=0)
+        streams[1] = ports[1] / np.maximum(used, 1e-9)
+        streams[2] = np.min([walk.next for walk in found], axis=0)
+        return _Needs(ports.ravel(), streams.ravel(), min(walk.all for walk in found),
+                      min(walk.longest for walk in found))
 
 
-def _used(places: Sequence[int], dims: Sequence[LinkDim]) -> F64:
-    """[dims] the part of an NPU's links in each that lead to members, of which so many lie apart there."""
-    return np.array([float(n > 1) if dim.tag not in EACH_LINK else min(1.0, (n - 1) / dim.links_per_npu)
-                     for n, dim in zip(places, dims, strict=True)])
-
-
-def _places(groups: I64, dims: Sequence[LinkDim]) -> list[int]:
-    """In how many places of each dim members of a group are, the most of any."""
-    found, rest = [], groups
-    for dim in dims:
-        rest, place = np.divmod(rest, dim.npus)
-        ordered = np.sort(place, axis=1)
-        found.append(1 + int((ordered[:, 1:] != ordered[:, :-1]).sum(axis=1).max()))
-    return found
-
-
-def _blocks(groups: I64, dims: Sequence[LinkDim]) -> list[int]:
-    """Over how many blocks inside the first d dims, for each d, members of a group are spread, the least of any."""
-    found, inside = [], 1
-    for dim in dims:
-        blocks = np.sort(groups // inside, axis=1)
-        found.append(1 + int((blocks[:, 1:] != blocks[:, :-1]).sum(axis=1).min()))
-        inside *= dim.npus
-    return found
+def _used(dim: LinkDim, places: int) -> float:
+    """The part of an NPU's links in a dim that lead to members, which are in so many places there."""
+    if dim.tag not in EACH_LINK:
+        return float(places > 1)
+    return min(1.0, (places - 1) / dim.links_per_npu)
