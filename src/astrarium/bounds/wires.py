@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from astrarium.arrays import F64
-from astrarium.bounds.lies import Lies, lies_of
+from astrarium.bounds.spread import Spread, spread_of
 from astrarium.bounds.phases import walk_of
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.config import Collective, chunks_of
@@ -109,25 +109,25 @@ class Wires(Struct, frozen=True, eq=False, dict=True):
             return None
         key = (op, group, mesh.axes, mesh.sizes)
         if key not in self._needs:
-            self._needs[key] = self._needed(op, mesh.size(group), lies_of(mesh, group, self._sizes))
+            self._needs[key] = self._needed(op, mesh.size(group), spread_of(mesh, group, self._sizes))
         return self._needs[key]
 
     @cached_property
     def _sizes(self) -> tuple[int, ...]:
         return tuple([dim.npus for dim in self.network.flat])
 
-    def _needed(self, op: CommOp, members: int, lies: Lies) -> _Needs:
-        dims, known = self.network.flat, lies.even and self.network.backend == "closed_form"
+    def _needed(self, op: CommOp, members: int, spread: Spread) -> _Needs:
+        dims, known = self.network.flat, spread.even and self.network.backend == "closed_form"
         rates = np.array([dim.npu_bandwidth * dim.efficiency for dim in dims])
-        used = np.array([_used(dim, n) if known else 1.0 for dim, n in zip(dims, lies.places, strict=True)])
+        used = np.array([_used(dim, n) if known else 1.0 for dim, n in zip(dims, spread.places, strict=True)])
         ports, streams = np.zeros((2, len(dims))), np.zeros((3, len(dims)))
-        for first, fewest in enumerate(lies.blocks):
+        for first, fewest in enumerate(spread.blocks):
             if members % fewest == 0:
                 adds = any(isinstance(dim, Switch) and dim.in_switch is not None for dim in dims[first:])
                 sent = least_sent(op, fewest, members / fewest, adds)
                 ports[0, first] = sent / rates[first:].sum()
                 streams[0, first] = sent / max(1e-9, (rates * used)[first:].sum())
-        walks = [walk_of(self.collective, op, parts, dims) for parts in lies.shapes] if known else []
+        walks = [walk_of(self.collective, op, parts, dims) for parts in spread.shapes] if known else []
         found = [walk for walk in walks if walk is not None]
         if not found or len(found) < len(walks):
             return _Needs(ports.ravel(), streams.ravel(), 0.0, 0.0)

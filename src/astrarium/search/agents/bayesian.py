@@ -11,7 +11,7 @@ import numpy as np
 
 from astrarium.config import Knob
 from astrarium.search.agents.base import Agent, Batch, InFlight, Merit, Merits, Options, Scale, Told, Values
-from astrarium.search.agents.gaussian import Floats, Model, Prediction, fit, log_cdf, log_improvement
+from astrarium.search.agents.gaussian import Floats, Model, Prediction, fit, log_cdf, log_improvement, one_thread
 from astrarium.search.axes import Axis, Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -186,7 +186,8 @@ class _Bayesian:
         found: list[Point] = []
         if tried >= self.options.startup and self.trials.known and count > 0:
             self.trials.aim([-math.log(1.0 - self.rng.random()) for _ in self.trials.signs])
-            found = self._candidates().choose(count, list(self.open))
+            with one_thread():
+                found = self._candidates().choose(count, list(self.open))
         found += self._new(count - len(found), {*found, *self.open})
         self.open.update(dict.fromkeys(found))
         return found

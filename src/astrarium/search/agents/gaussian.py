@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-__all__ = ["Floats", "Model", "Prediction", "fit", "log_cdf", "log_improvement"]
+__all__ = ["Floats", "Model", "Prediction", "fit", "log_cdf", "log_improvement", "one_thread"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,6 +29,18 @@ STEPS = (0.05, 1.0)                           # least and largest change of a lo
 FLAT = 1e-3                                   # a gradient below it is none
 LEAST = 1e-9                                  # least variance, of that of the process
 SQRT5 = math.sqrt(5.0)
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """numpy's matrix library on one thread in this block. Several gain little on a few hundred rows, and wait for each
+    other for most of the time where other work runs."""
+    found: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return found
+
+
+@cache
+def _libraries() -> Any:
+    return import_module("threadpoolctl").ThreadpoolController()
 
 
 class Model(Struct, frozen=True, eq=False):
