@@ -19,8 +19,8 @@ import numpy as np
 from msgspec import Struct, field
 
 from astrarium.arrays import F64
-from astrarium.bounds.spread import Spread, spread_of
 from astrarium.bounds.phases import walk_of
+from astrarium.bounds.spread import Spread, spread_of
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.config import Collective, chunks_of
 from astrarium.collective.estimate import least_sent
