@@ -83,6 +83,24 @@ def test_a_wrong_name_is_refused_on_the_page(visitor: Visitor) -> None:
         assert "<b>" not in answer.text
 
 
+@pytest.mark.parametrize(("method", "path", "body", "status", "said"), [
+    ("GET", "/api/none", None, 404, "GET /api/none: Not Found"),
+    ("GET", "/api/designs", None, 405, "GET /api/designs: Method Not Allowed"),
+    ("POST", "/api/designs", b"[" * 50_000, 400, "POST /api/designs: There was an error parsing the body")])
+def test_every_refusal_has_the_same_form(visitor: Visitor, method: str, path: str, body: bytes | None, status: int,
+                                         said: str) -> None:
+    visitor.get("/jobs")
+    answer = visitor.ask(method, path, body, Content_Type="application/json", X_Astrarium_Token=visitor.token)
+    assert (answer.status, answer.json) == (status, {"error": said})
+
+
+def test_an_address_that_is_not_there_is_a_page(visitor: Visitor) -> None:
+    answer = visitor.get("/none")
+    assert answer.status == 404
+    assert "GET /none: Not Found" in answer.text
+    assert answer.text.rstrip().endswith("</html>")
+
+
 def test_a_design_with_changes_is_saved_as_a_file(server: Server, visitor: Visitor) -> None:
     answer = visitor.post("/api/designs", {"design": "small.yaml", "name": "saved.yaml", "sets": ["workload.tp=4"]})
     assert answer.status == 201, answer.text

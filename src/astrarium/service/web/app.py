@@ -15,6 +15,7 @@ import msgspec
 from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
 
 from astrarium.errors import AstrariumError, InputError
 from astrarium.service.folder import Folder
@@ -57,6 +58,7 @@ class _Workbench:
         app.add_exception_handler(RefusedError, _refused)
         app.add_exception_handler(AstrariumError, _wrong)
         app.add_exception_handler(RequestValidationError, _invalid)
+        app.add_exception_handler(HTTPException, _unknown)
         app.router.add_event_handler("shutdown", self._close)
         self._views(app)
         self._questions(app)
@@ -304,9 +306,19 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _wrong(request: Request, error: Exception) -> Response:
     status = 404 if isinstance(error, InputError) and "there is no" in error.message else 422
+    return _said(request, str(error), status)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    """An address that is not there, a method that it does not take, a body that is no JSON."""
+    assert isinstance(error, HTTPException)
+    return _said(request, f"{request.method} {request.url.path}: {error.detail}", error.status_code)
+
+
+def _said(request: Request, text: str, status: int) -> Response:
     if request.url.path.startswith("/api/"):
-        return JSONResponse({"error": str(error)}, status)
-    return HTMLResponse(views.shell("Error", views.problem("", str(error)), "", True, ""), status)
+        return JSONResponse({"error": text}, status)
+    return HTMLResponse(views.shell("Error", views.problem("", text), "", True, ""), status)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
