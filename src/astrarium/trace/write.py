@@ -100,6 +100,7 @@ def write_files(files: Iterable[tuple[str, bytes]]) -> None:
     """
     written: list[tuple[str, str]] = []
     placed: list[str] = []
+    path = ""
     try:
         for path, data in files:
             if is_stream(path):     # a rename would put a file in the place of the device
@@ -113,7 +114,7 @@ def write_files(files: Iterable[tuple[str, bytes]]) -> None:
             placed.append(path)
             written.pop(0)
     except OSError as error:
-        raise InputError("", f"cannot write {error.filename2 or error.filename}: {error.strerror}") from None
+        raise InputError(path, f"cannot be written ({error.strerror or error})") from None
     finally:
         for temporary, _ in written:
             os.unlink(temporary)
