@@ -60,6 +60,19 @@ def test_what_is_missing_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.
     assert "PyTorch is not installed" in run("calibrate", "--measure", "-o", tmp_path / "mine.toml").err
 
 
+@pytest.mark.parametrize(("flag", "value", "words"), [
+    ("--units", "0", "--units: '0'; expected a whole number above 0"),
+    ("--units", "9" * 30, "expected a whole number above 0"),
+    ("--peak", "0 TFLOP/s", "--peak: '0 TFLOP/s' is 0; expected the rate of a data sheet, above 0"),
+    ("--bandwidth", "0 TB/s", "--bandwidth: '0 TB/s' is 0")])
+def test_a_data_sheet_of_nothing_is_refused(flag: str, value: str, words: str, run: Run, tmp_path: Path) -> None:
+    timings(tmp_path / "t.csv", 1.0)
+    sheet = {"--peak": "989 TFLOP/s", "--bandwidth": "3.35 TB/s", "--units": "132", flag: value}
+    said = run("calibrate", tmp_path / "t.csv", *(word for pair in sheet.items() for word in pair))
+    assert said.code in (1, 2)
+    assert words in said.err
+
+
 TWO_HOSTS = """
 workload: {source: trace, path: w.*.et}
 network: {dims: [{shape: switch, npus: 8, latency: 500 ns, bandwidth: 450 GB/s, fabric: dgx_h100_nvswitch},

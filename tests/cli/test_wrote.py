@@ -34,6 +34,21 @@ def test_files_are_named(command: str, run: Run, tmp_path: Path, monkeypatch: py
     assert all((tmp_path / name).exists() for name in names)
 
 
+@pytest.mark.parametrize("command", [
+    "run one.yaml --html one.yaml", "run one.yaml --timeline ./one.yaml", "run one.yaml --plot breakdown=one.yaml",
+    "explain one.yaml train.yaml --html train.yaml", "trace show linked.0.et --html linked.0.et",
+    "convert --to jsonl linked.0.et -o linked.0.et"])
+def test_an_input_is_not_written_over(command: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_inputs(tmp_path)
+    assert run("trace", "link", "host.json", "device.json", "-o", "linked").code == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    said = run(*command.split())
+    assert said.code == 1
+    assert re.search(r"--\w+ \S+: is one of the files that are read; expected another name", said.err)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
 def test_the_help_of_mcp_says_how_to_add_it(run: Run) -> None:
     said = " ".join(run("mcp", "--help").out.split())
     assert "claude mcp add astrarium -- astrarium mcp --folder /path/to/designs" in said

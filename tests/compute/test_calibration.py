@@ -157,6 +157,15 @@ def test_bad_rows_are_refused(tmp_path: Path, row: str, message: str) -> None:
         read_timings(str(path))
 
 
+@pytest.mark.parametrize(("text", "message"), [
+    ("kind,m,m,n,k,us\ngemm,8,16,8,8,5\n", "column 'm' is there twice; expected one column of a name"),
+    ("kind,m,n,k,us\ngemm,8,8,8,5\ngemm,8,8,8,5,6\n", "row 2: has more than 5 cells; expected one for every column")])
+def test_cells_that_belong_to_no_column_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_timings(str(tmp_path / "t.csv"))
+
+
 def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.toml"
     path.write_text("format = 2\n")

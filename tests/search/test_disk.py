@@ -93,6 +93,16 @@ def test_a_study_of_another_version_is_named_so(tmp_path: Path) -> None:
         list(load_study(path).trials())
 
 
+def test_a_study_whose_disk_was_full_before_its_first_trial_is_named_so(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    study(path, 4)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("DELETE FROM trial")
+        other.execute("DELETE FROM meta")
+    with pytest.raises(InputError, match=r"s: is the beginning of a study: .* expected the same search again"):
+        load_study(path)
+
+
 def test_a_study_in_flight_has_one_writer(tmp_path: Path) -> None:
     path = tmp_path / "s"
     study(path, 24, flight=4)

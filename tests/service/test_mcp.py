@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 from tests.commands import Run
 from tests.service.conftest import DESIGN, SPACE
 
+from astrarium.service.answer import RefusedError
 from astrarium.service.limits import Limits
 from astrarium.service.mcp import server_of
 from astrarium.service.operations import OPERATIONS
@@ -167,6 +169,22 @@ def test_the_command_serves_over_http(tmp_path: Path) -> None:
 
 def test_a_token_without_http_is_refused(run: Run) -> None:
     assert "--token" in run("mcp", "--token", "correct-horse").err
+
+
+def test_a_port_that_is_taken_is_named_with_its_flag(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        words = [sys.executable, "-m", "astrarium", "mcp", "--folder", str(tmp_path), "--http", str(port)]
+        said = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == 1
+    assert f"--http: 127.0.0.1:{port} cannot be used" in said.stderr
+
+
+def test_a_field_of_a_tool_without_fields_is_refused(workers: Workers) -> None:
+    with pytest.raises(RefusedError, match="x: unknown field; expected no fields"):
+        workers.call("files", {"x": 1})
 
 
 def test_a_wrong_folder_and_a_wrong_limit_are_refused(run: Run, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 from pathlib import Path
@@ -74,11 +75,20 @@ def test_edits_of_a_rank_that_is_not_the_first_of_its_class(tmp_path: Path) -> N
 def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     traces = read_traces(make(tmp_path))
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(InputError, match=r"cannot write .*nowhere.*: No such file"):
+    with pytest.raises(InputError, match=r"nowhere.out\.0\.et: cannot be written \(No such file"):
         write_traces(traces, tmp_path / "nowhere" / "out")
     with pytest.raises(InputError, match="does not fit int32_val"):
         write_traces(traces, tmp_path / "out", edits={(2, 0): Node(attrs=(Attribute("x", 1 << 40, "int32_val"),))})
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_full_disk_is_reported_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")      # without a file's name, as the system does it
+
+    monkeypatch.setattr("astrarium.trace.write._beside", full)
+    with pytest.raises(InputError, match=r"a\.0\.et: cannot be written \(No space left on device\)"):
+        write_files([(str(tmp_path / "a.0.et"), b"x")])
 
 
 def test_compressed_files_are_reproducible(tmp_path: Path) -> None:

@@ -33,6 +33,9 @@ def _width() -> int:
     return (columns or 80) - 2
 
 
+WRITTEN = ("out", "html", "timeline", "csv", "best", "certificate", "rows", "names")     # flags with a file to write
+
+
 class Parser(argparse.ArgumentParser):
     """argparse without abbreviations; an unknown flag or choice names the nearest one. Usage errors exit with 2."""
 
@@ -56,6 +59,7 @@ class Parser(argparse.ArgumentParser):
         options, unknown = super().parse_known_args(None if args is None else self.today(args), namespace)
         if unknown:
             self.error(self._unknown(unknown[0]))
+        self._keep_inputs(options)
         return options, unknown
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
@@ -68,7 +72,19 @@ class Parser(argparse.ArgumentParser):
         elif unknown:
             self.error(self._unknown(unknown[0]))
         options.command = [*self.prog.split(), *arguments]
+        self._keep_inputs(options)
         return options
+
+    def _keep_inputs(self, options: argparse.Namespace) -> None:
+        """InputError where a file to write is one that the command line names without a flag, so one to read."""
+        given = vars(options)
+        values = [given.get(action.dest) for action in self._actions if not action.option_strings]
+        read = [path for value in values for path in (value if isinstance(value, list) else [value])
+                if isinstance(path, str) and os.path.isfile(path)]
+        for name in WRITTEN:
+            apart(f"--{name}", given.get(name), read)
+        for text in given.get("plot") or ():
+            apart("--plot", text.partition("=")[2], read)
 
     def today(self, words: Sequence[str]) -> list[str]:
         """Words with old flags under their present names, which a note says."""

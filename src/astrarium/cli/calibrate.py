@@ -10,7 +10,7 @@ from glob import glob
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, seconds, wrote
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, seconds, whole, wrote
 from astrarium.cli.json_output import json_text
 from astrarium.cli.pages import page_flags, page_for, write_page, written
 from astrarium.errors import InputError
@@ -36,7 +36,7 @@ def arguments(parser: Parser) -> None:
                         "--measure the file of rows, which a second run continues (OUT.rows.csv)")
     parser.add_argument("--peak", metavar="RATE", help="without --base: dense bf16 peak of the data sheet")
     parser.add_argument("--bandwidth", metavar="RATE", help="without --base: memory bandwidth of the data sheet")
-    parser.add_argument("--units", type=int, metavar="N", help="without --base: multiprocessors or compute units")
+    parser.add_argument("--units", type=whole, metavar="N", help="without --base: multiprocessors or compute units")
     parser.add_argument("--fabric", metavar="NAME", help="FILEs are logs of nccl-tests, inside one host or over "
                         "several: write a row of this name for --catalog, which a dim takes as its `fabric`")
     parser.renamed = {"--link": "--link-bandwidth", "--host": "--inside"}
@@ -216,8 +216,12 @@ def _base(options: argparse.Namespace) -> str | Machine:
             raise InputError(f"--{name}", "is missing", expected="--base DEVICE, or --peak, --bandwidth and --units")
     from astrarium.compute.kernels import Machine
 
-    return Machine("the data sheet", {"bf16": float(FlopRate(options.peak))}, float(Bandwidth(options.bandwidth)),
-                   options.units)
+    peak, bandwidth = float(FlopRate(options.peak)), float(Bandwidth(options.bandwidth))
+    for name, value in (("peak", peak), ("bandwidth", bandwidth)):
+        if not value:
+            raise InputError(f"--{name}", f"{getattr(options, name)!r} is 0",
+                             expected="the rate of a data sheet, above 0")
+    return Machine("the data sheet", {"bf16": peak}, bandwidth, options.units)
 
 
 def _measure(options: argparse.Namespace) -> int:

@@ -66,8 +66,7 @@ def read_timings(path: str) -> list[Timing]:
         raise InputError(path, f"byte {error.start} is not UTF-8", expected="CSV or JSON in UTF-8") from None
     rows: Sequence[Any]
     try:
-        rows = json.loads(text) if text.lstrip()[:1] == "[" else list(
-            csv.DictReader(line for line in text.splitlines() if line and line[0] != "#"))
+        rows = json.loads(text) if text.lstrip()[:1] == "[" else _table(text, path)
     except (ValueError, RecursionError, csv.Error) as error:
         raise InputError(path, f"is no JSON or CSV: {str(error)[:80]}") from None
     found = [_timing(row, f"{path}: row {number}") for number, row in enumerate(rows, 1)
@@ -75,6 +74,21 @@ def read_timings(path: str) -> list[Timing]:
     if not found:
         raise InputError(path, "has no rows", expected="a header and one row a kernel")
     return found
+
+
+def _table(text: str, path: str) -> list[dict[str, str]]:
+    """The rows of CSV. Raises InputError for a column that is there twice and for cells without a column."""
+    table = csv.DictReader(line for line in text.splitlines() if line and line[0] != "#")
+    names = [name.strip() for name in table.fieldnames or ()]
+    for name in names:
+        if name and names.count(name) > 1:
+            raise InputError(path, f"column {name[:60]!r} is there twice", expected="one column of a name")
+    rows = list(table)
+    for number, row in enumerate(rows, 1):
+        if None in row:
+            raise InputError(f"{path}: row {number}", f"has more than {len(names)} cells",
+                             expected="one for every column")
+    return rows
 
 
 def _timing(row: Any, where: str) -> Timing:

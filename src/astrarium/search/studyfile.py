@@ -216,6 +216,9 @@ def load_study(path: str | os.PathLike[str]) -> StoredStudy:
             meta = dict(data.execute("SELECT key, value FROM meta"))
     finally:
         data.close()
+    if not meta:
+        raise InputError(name, "is the beginning of a study: its search ended before it stored anything",
+                         expected="the same search again")
     try:
         return study_of(name, {key: msgspec.json.decode(value) for key, value in meta.items()})
     except (KeyError, msgspec.DecodeError, ValueError, TypeError) as error:

@@ -121,7 +121,8 @@ def misread(error: Exception, known: Sequence[str]) -> Refusal:
         return Refusal("input", _cut(message), path)
     if path:
         return Refusal("input", f"unknown field {field[1]!r}", path)
-    return Refusal("input", "unknown field", field[1], "one of " + ", ".join(known), nearest(field[1], known))
+    return Refusal("input", "unknown field", field[1], "one of " + ", ".join(known) if known else "no fields",
+                   nearest(field[1], known))
 
 
 def _cut(text: str) -> str:

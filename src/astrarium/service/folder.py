@@ -63,6 +63,8 @@ class Folder(Struct, frozen=True):
             raise InputError(path, f"{name!r} has another ending", expected="a name that ends in " + ", ".join(endings))
         if os.path.isdir(found) or not os.path.isdir(os.path.dirname(found)):
             raise InputError(path, f"{name!r} is a folder, or in one that is not there", expected="a file's name")
+        if os.path.exists(found) and not os.path.isfile(found):      # to open a pipe would wait for a reader
+            raise InputError(path, f"{name!r} is not a file", expected="the name of a file or a new one")
         if sum(each.bytes for each in self.files()) > self.limit:
             raise InputError(path, f"the folder is full ({format_bytes(self.limit)})", expected="fewer files")
         return found

@@ -60,7 +60,7 @@ def run_http(workers: Workers, settings: Settings, told: Callable[[str], None]) 
     taken."""
     import uvicorn
 
-    listener = listening(settings)
+    listener = listening(settings, "--http")
     told(f"http://{settings.host}:{port_of(listener)}{PATH}")
     config = uvicorn.Config(http_app(workers, settings), log_level="warning", access_log=False, server_header=False,
                             limit_concurrency=200, timeout_graceful_shutdown=2, ws="none", proxy_headers=False)

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
-from astrarium.config.whole import hidden_name
+from astrarium.config.whole import hidden_name, is_stream, write_whole
 from astrarium.errors import InputError
 from astrarium.trace._wire import Cursor, delimited
 from astrarium.trace.columns import Traces
@@ -100,16 +100,21 @@ def write_files(files: Iterable[tuple[str, bytes]]) -> None:
     """
     written: list[tuple[str, str]] = []
     placed: list[str] = []
+    path = ""
     try:
         for path, data in files:
-            written.append((_beside(path, data), path))
+            if is_stream(path):     # a rename would put a file in the place of the device
+                with write_whole(path) as stream:
+                    stream.write(data)
+            else:
+                written.append((_beside(path, data), path))
         while written:
             temporary, path = written[0]
             os.replace(temporary, path)
             placed.append(path)
             written.pop(0)
     except OSError as error:
-        raise InputError("", f"cannot write {error.filename2 or error.filename}: {error.strerror}") from None
+        raise InputError(path, f"cannot be written ({error.strerror or error})") from None
     finally:
         for temporary, _ in written:
             os.unlink(temporary)

@@ -10,8 +10,9 @@ from astrarium.service.web.settings import Settings
 __all__ = ["listening", "port_of"]
 
 
-def listening(settings: Settings) -> socket.socket:
-    """A socket at the address of the settings. Raises InputError if it cannot be used."""
+def listening(settings: Settings, flag: str = "") -> socket.socket:
+    """A socket at the address of the settings, which `flag` gave (empty: --host and --port). Raises InputError if it
+    cannot be used."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -20,7 +21,7 @@ def listening(settings: Settings) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise InputError("--port" if settings.port else "--host",
+        raise InputError(flag or ("--port" if settings.port else "--host"),
                          f"{settings.host}:{settings.port} cannot be used ({error.strerror or error})",
                          expected="an address of this machine and a free port") from None
     return listener
