@@ -59,6 +59,8 @@ def test_every_operation_is_a_tool(workers: Workers) -> None:
         assert listed["plan"].input_schema["required"] == ["device"]
         assert listed["catalog"].annotations.read_only_hint
         assert not listed["run"].annotations.read_only_hint
+        assert listed["run"].annotations.destructive_hint       # it may save over a file of the folder
+        assert not listed["catalog"].annotations.destructive_hint
         assert len(json.dumps([each.model_dump(mode="json") for each in listed.values()])) < 28_000      # tokens
 
     with_client(server_of(workers), work)

@@ -39,7 +39,7 @@ def server_of(workers: Workers) -> Server[Any]:
     from mcp.server.lowlevel import Server
 
     listed = [types.Tool(name=each.name, description=each.description, input_schema=dict(each.schema),
-                         annotations=types.ToolAnnotations(read_only_hint=each.reads, destructive_hint=False,
+                         annotations=types.ToolAnnotations(read_only_hint=each.reads, destructive_hint=not each.reads,
                                                            open_world_hint=False))
               for each in tools(workers.operations)]
 
