@@ -86,6 +86,17 @@ def test_a_stage_gathers_its_first_weights_before_its_input_comes(more: dict[str
     assert 0.4 * makespan < least_time(design, Kept()) <= makespan
 
 
+def test_a_unit_waits_for_the_one_before_where_nothing_overlaps() -> None:
+    """The embedding's gradient is all on its rank: what is reduced last does not need it, but the next unit does."""
+    network = ar.Network([ar.Switch(8, bandwidth="450 GB/s", latency="500 ns", fabric="dgx_h100_nvswitch")])
+    on = _sharded(8, layers=1, tp=8, dp=1, zero=2, tp_sequence=True)
+    on = replace(on, network=network, collective=ar.Collective(model="measured"))
+    off = config.replace(on, "workload.overlap", False)
+    least, most = least_time(off, Kept()), ar.simulate(off, record=False).makespan_ps / 1000
+    assert least <= most
+    assert ar.simulate(on, record=False).makespan_ps / 1000 <= most
+
+
 def test_designs_without_a_bound_have_none() -> None:
     known = _sharded()
     assert least_time(known, Kept()) > 0
