@@ -78,6 +78,17 @@ def test_what_zero_3_moves_once_counts_once(more: dict[str, Any], share: float) 
     assert share * makespan < least_time(design, Kept()) <= makespan
 
 
+@pytest.mark.parametrize("bucket", [None, "1 MB"])
+def test_what_the_first_unit_of_a_stage_waits_for_passes_while_those_in_front_run(bucket: str | None) -> None:
+    """Two stages of a layer each: they gather their weights at once, and reduce the head with the layer."""
+    model = ar.Decoder(layers=2, d_model=512, heads=8, kv_heads=8, ffn=256, vocab=64, seq=128)
+    work = ar.Transformer(model, global_batch=4, dp=4, pp=2, micro_batch=1, zero=3, bucket=bucket)
+    design = replace(_sharded(8, pp=2), workload=work, collective=ar.Collective(scheduling="fifo"),
+                     network=ar.Network([ar.Switch(8, bandwidth="20 GB/s", latency="0 ns")]))
+    makespan = ar.simulate(design, record=False).makespan_ps / 1000
+    assert 0.6 * makespan < least_time(design, Kept()) <= makespan
+
+
 @pytest.mark.parametrize("more", [{}, {"prefetch": 2}, {"recompute": "full"}])
 def test_a_stage_gathers_its_first_weights_before_its_input_comes(more: dict[str, Any]) -> None:
     """Of eight stages all gather at once: those in front take the time of one gather, not of eight."""
