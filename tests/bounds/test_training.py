@@ -78,12 +78,34 @@ def test_what_zero_3_moves_once_counts_once(more: dict[str, Any], share: float) 
     assert share * makespan < least_time(design, Kept()) <= makespan
 
 
+@pytest.mark.parametrize("bucket", [None, "1 MB"])
+def test_what_the_first_unit_of_a_stage_waits_for_passes_while_those_in_front_run(bucket: str | None) -> None:
+    """Two stages of a layer each: they gather their weights at once, and reduce the head with the layer."""
+    model = ar.Decoder(layers=2, d_model=512, heads=8, kv_heads=8, ffn=256, vocab=64, seq=128)
+    work = ar.Transformer(model, global_batch=4, dp=4, pp=2, micro_batch=1, zero=3, bucket=bucket)
+    design = replace(_sharded(8, pp=2), workload=work, collective=ar.Collective(scheduling="fifo"),
+                     network=ar.Network([ar.Switch(8, bandwidth="20 GB/s", latency="0 ns")]))
+    makespan = ar.simulate(design, record=False).makespan_ps / 1000
+    assert 0.6 * makespan < least_time(design, Kept()) <= makespan
+
+
 @pytest.mark.parametrize("more", [{}, {"prefetch": 2}, {"recompute": "full"}])
 def test_a_stage_gathers_its_first_weights_before_its_input_comes(more: dict[str, Any]) -> None:
     """Of eight stages all gather at once: those in front take the time of one gather, not of eight."""
     design = _sharded(16, layers=7, pp=8, dp=2, global_batch=2, seq=256, **more)
     makespan = ar.simulate(design, record=False).makespan_ps / 1000
     assert 0.4 * makespan < least_time(design, Kept()) <= makespan
+
+
+def test_a_unit_waits_for_the_one_before_where_nothing_overlaps() -> None:
+    """The embedding's gradient is all on its rank: what is reduced last does not need it, but the next unit does."""
+    network = ar.Network([ar.Switch(8, bandwidth="450 GB/s", latency="500 ns", fabric="dgx_h100_nvswitch")])
+    on = _sharded(8, layers=1, tp=8, dp=1, zero=2, tp_sequence=True)
+    on = replace(on, network=network, collective=ar.Collective(model="measured"))
+    off = config.replace(on, "workload.overlap", False)
+    least, most = least_time(off, Kept()), ar.simulate(off, record=False).makespan_ps / 1000
+    assert least <= most
+    assert ar.simulate(on, record=False).makespan_ps / 1000 <= most
 
 
 def test_designs_without_a_bound_have_none() -> None:

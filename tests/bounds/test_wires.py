@@ -13,6 +13,7 @@ import astrarium as ar
 from astrarium.bounds.timed import wires_of
 from astrarium.bounds.wires import Wires
 from astrarium.errors import AstrariumError
+from astrarium.fabric.in_switch import InSwitch
 from astrarium.vocab import CommOp
 from astrarium.workload.mesh import Mesh, mesh_of
 
@@ -87,6 +88,18 @@ def test_one_chunk_takes_its_phases_one_after_the_other() -> None:
     for chunks, expected in ((1, 0.75 / 100 + 0.75 / 4 / 25), (1000, 0.75 / 100)):
         collective = ar.Collective(choice="none", composition="blueconnect", chunks=chunks)
         assert _within(dims, 16, CommOp.REDUCE_SCATTER, collective) == pytest.approx(1e9 * expected, rel=1e-2)
+
+
+@pytest.mark.parametrize("algorithm", ["nvls", "sharp"])
+def test_phases_in_switches_send_less(algorithm: str) -> None:
+    """Of 64 chunks some are on their way to a switch that adds while others come back from it."""
+    switch = ar.Switch(8, bandwidth="10 GB/s", latency="0 ns", in_switch=InSwitch(rate="1000 TB/s"))
+    network = ar.Network([switch, ar.Switch(4, bandwidth="1 TB/s", latency="0 ns")])
+    collective = ar.Collective(choice="none", composition="blueconnect", all_reduce=[algorithm, "direct"], chunks=64)
+    work = ar.SingleCollective("all_reduce", f"{SIZE} B")
+    took = ar.simulate(ar.Design(workload=work, network=network, collective=collective)).makespan_ps / 1000
+    least = wires_of(network, collective).bound(CommOp.ALL_REDUCE, SIZE, ("dp",), mesh_of("megatron", dp=32))
+    assert 0 < least <= took
 
 
 def test_what_collectives_need_of_ports_adds_up() -> None:

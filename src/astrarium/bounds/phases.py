@@ -52,9 +52,11 @@ def walk_of(collective: Collective, op: CommOp, parts: Sequence[SubDim], dims: S
     for part, does, bytes_ in compose(op, size, parts, Composition(composition_of(collective))):
         dim, able = dims[part.dim], [
             entry for each in (names, algorithms_of(collective, does.name.lower(), tags))
-            for entry in each[part.dim:part.dim + 1] if has_op(parse_algorithm(entry)[0], does) and not is_one(entry)]
-        found = lower_bound(dim.tag, able[0], does, part.n, dim.npus, False) if able else None
-        if found is None or (isinstance(dim, Ring) and dim.one_way):
+            for entry in each[part.dim:part.dim + 1] if has_op(parse_algorithm(entry)[0], does)]
+        if not able or is_one(able[0]) or (isinstance(dim, Ring) and dim.one_way):
+            return None
+        found = lower_bound(dim.tag, able[0], does, part.n, dim.npus, False)
+        if found is None:
             return None
         block = bytes_ * (part.n if does == CommOp.ALL_GATHER else 1) / found.count / LARGE
         rate = dim.npu_bandwidth * dim.efficiency

@@ -2,10 +2,11 @@
 
 A stage runs its units one after the other: the first node of a unit waits for the exit of the unit before. So with W =
 the sum over its units of the longest chain of each (or, where that is longer, of all its compute), stage s ends no
-earlier than H + W, where H is the forward pass of the first micro-batch through the parts in front of it. The gradient
-of its last unit still goes back through the parts in front (T), while its own gradients are reduced (R, from the start
-of that unit). A schedule that leaves gradients of weights for later fills T with them: T is 0 then. Then every stage
-steps its optimizer, behind the norm of all gradients, and gathers weights (O):
+earlier than H + W, where H is the forward pass of the first micro-batch through the parts in front of it. (Under ZeRO 3
+W counts what units wait for weights; what the first one waits goes off H, as all stages gather from the start of the
+step.) The gradient of its last unit still goes back through the parts in front (T), while its own gradients are reduced
+(R, from the start of that unit). A schedule that leaves gradients of weights for later fills T with them: T is 0 then.
+Then every stage steps its optimizer, behind the norm of all gradients, and gathers weights (O):
 
     lower bound = max over s of (H + W + max(T, R - last unit)) + max over s of O
 
@@ -35,9 +36,11 @@ SAFE = 1 - 1e-6     # lower bounds are floats, nodes are whole picoseconds
 
 class Shape(Struct, frozen=True, eq=False):
     """What layouts share whose blocks and parts are equal. `at`: block at which every part begins; `forward`,
-    `backward`: ns of a unit of every part, `before` and `behind`: of the parts in front of it; `work`, `busy`, `sent`,
-    `wired` [rows, stages]: ns of every stage and micro-batch; `saved`: bytes of a micro-batch [stages, chunks];
-    `highest`: see `Clocks`; `waits`: ns for which a forward and a backward unit waits for weights, [2, parts]."""
+    `backward`: ns of a unit of every part; `before`: until its first unit starts, where all wait for their weights from
+    the start of the step, less what that one waits; `behind`: of backward units of the parts in front of it; `work`,
+    `busy`, `sent`, `wired` [rows, stages]: ns of every stage and micro-batch; `saved`: bytes of a micro-batch [stages,
+    chunks]; `highest`: see `Clocks`; `waits`: ns for which a forward and a backward unit waits for weights, [2, parts].
+    """
 
     at: npt.NDArray[np.int64]
     forward: F64
@@ -67,8 +70,10 @@ def _shape(at: npt.NDArray[np.int64], forward: F64, backward: F64, busy: F64, se
            saved: F64, highest: tuple[F64, F64] | None, waits: F64 | None = None) -> Shape:
     waits = np.zeros((2, len(forward))) if waits is None else waits
     work = np.maximum(by_stage(forward + backward + waits.sum(axis=0), len(busy)), busy)
-    return Shape(at, forward, backward, np.cumsum(forward) - forward, np.cumsum(backward) - backward, work, busy, sent,
-                 wired, saved, highest, waits)
+    ahead = np.cumsum(forward) - forward
+    before = ahead + np.maximum.accumulate(waits[0] - ahead) - waits[0]
+    return Shape(at, forward, backward, before, np.cumsum(backward) - backward, work, busy, sent, wired, saved, highest,
+                 waits)
 
 
 def _clocked(shape: Shape, costs: Costs, replicas: Replicas, batches: int) -> Shape:

@@ -2,7 +2,9 @@
 
 Of a group, take the blocks of its members inside the first d dims. Over the dims from d on, some member sends at least
 `collective.estimate.least_sent`, at no more than an NPU's bandwidth in those dims; where the design names algorithms,
-in each dim what these send (`phases`). Latencies only add to it. There are two ways to count, each in *rows* of D dims:
+in each dim what these send (`phases`). Latencies only add to it. (A run rounds every message to a picosecond: without
+latencies it may take less by half a picosecond for each of those that follow one another.) There are two ways to count,
+each in *rows* of D dims:
 
 - `ports`, over all links of an NPU: those in the dims from each on, and in each. What all collectives of a rank need of
   them adds up, row by row.

@@ -350,10 +350,12 @@ class Reduced:
             buffers, stores = self.late.pop(0)
             self._hold(buffers, (*stores, base))
 
-    def end(self) -> None:
-        """After the unit's last block."""
+    def end(self, result: int) -> None:
+        """After the unit's last block. Where nothing overlaps, what is left is reduced behind the unit's `result`."""
         if self.active:
             self._add(self.ends)
+            if not self.recipe.overlap and result >= 0:
+                self.pending.behind(result)
             self._flush(True)
         for buffers, _ in self.late:
             self._hold(buffers, self.late[-1][1])

@@ -91,6 +91,11 @@ class Pending(Struct):
             before, known = self.waiting.get(axes, (0.0, []))
             self.waiting[axes] = before + elements, known + list(nodes)
 
+    def behind(self, node: int) -> None:
+        """What is not yet reduced waits for a node, too."""
+        self.waiting = {axes: (elements, nodes if node in nodes else [*nodes, node])
+                        for axes, (elements, nodes) in self.waiting.items()}
+
     def flush(self, *, everything: bool = False) -> list[int]:
         """Reduces what fills a bucket, or everything; returns the last collective of each set of axes, or what stores
         the gradients elsewhere."""

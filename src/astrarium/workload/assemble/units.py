@@ -235,7 +235,7 @@ class _Backward:
     def template(self) -> Template:
         """After the last block: what is left to reduce, and the gradient of the input for the stage before."""
         part, build, entry = self.part, self.build, self.entry
-        self.reduced.end()
+        self.reduced.end(entry[0])
         if part.before:
             _leave(self.made, build, 1, part, part.received, entry)
         return build.template(self.reduced.exit(entry[0]), reduced=self.reduced.last_one, gathered=self.gathered.last)
@@ -278,7 +278,7 @@ class _Weight:
 
     def template(self) -> Template:
         """After the last block: what is left to reduce."""
-        self.reduced.end()
+        self.reduced.end(self.final)
         return self.build.template(self.reduced.exit(self.final), reduced=self.reduced.last_one)
 
 
