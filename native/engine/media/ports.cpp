@@ -1,6 +1,7 @@
 #include "media/ports.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "plan/unfoldable.hpp"
 
@@ -22,7 +23,7 @@ Ports::Ports(const Plan& plan, PortRows rows, bool record)
 
 // Ways that were found lately stand in a table.
 void Ports::ways(std::int32_t source, std::int32_t destination) {
-    if (known_.empty()) known_.resize(lines_ ? 1 : 1024);
+    if (known_.empty()) known_.resize(lines_ ? 1 : std::bit_ceil(std::clamp<std::size_t>(32 * traffic.rows.rows, 64, 1024)));
     const std::size_t mixed =
         static_cast<std::size_t>(source) * 0x9e3779b97f4a7c15ull + static_cast<std::size_t>(destination) * 0xc2b2ae3d27d4eb4full;
     Known& known = known_[(mixed >> 32) & (known_.size() - 1)];
