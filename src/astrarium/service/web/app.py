@@ -310,7 +310,7 @@ async def _wrong(request: Request, error: Exception) -> Response:
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
-    """An address that is not there, a method that it does not take, a body that is no JSON."""
+    """What FastAPI refuses: an unknown address, a wrong method, a body that is not JSON."""
     assert isinstance(error, HTTPException)
     return _said(request, f"{request.method} {request.url.path}: {error.detail}", error.status_code)
 
