@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,12 +32,12 @@ def test_standard_output_sent_to_a_file_is_written_in_order(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("write", [lambda path: write_files([(path, b"x")]), lambda path: _whole(path, b"x")])
-def test_a_pipe_is_not_replaced_by_a_file(write: object, tmp_path: Path) -> None:
+def test_a_pipe_is_not_replaced_by_a_file(write: Callable[[str], None], tmp_path: Path) -> None:
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        write(path)      # type: ignore[operator]
+        write(path)
         assert os.read(reader, 9) == b"x"
         assert stat.S_ISFIFO(os.stat(path).st_mode)
         assert os.listdir(tmp_path) == ["pipe"]

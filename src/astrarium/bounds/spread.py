@@ -27,9 +27,15 @@ class Spread(Struct, frozen=True):
     even: bool
 
 
-@lru_cache(1 << 12)
 def spread_of(mesh: Mesh, group: tuple[str, ...], sizes: tuple[int, ...]) -> Spread:
     """How the groups over these axes of a mesh lie over dims of these sizes."""
+    return _spread_of(mesh.axes, mesh.sizes, group, sizes)
+
+
+@lru_cache(1 << 12)
+def _spread_of(axes: tuple[str, ...], of_axes: tuple[int, ...], group: tuple[str, ...], sizes: tuple[int, ...]
+               ) -> Spread:
+    mesh = Mesh(axes, of_axes)      # a mesh of its own: one that is in use holds arrays of its ranks
     members = mesh.groups(group).astype(np.int64)
     places, blocks, inside = [], [], 1
     for size in sizes:
