@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from astrarium.arrays import F64
 from astrarium.bounds.nodes import Nodes
+from astrarium.bounds.sums import sums
 from astrarium.compute.config import Compute
 from astrarium.memory.config import Memory
 from astrarium.vocab import NodeKind
@@ -75,13 +76,9 @@ def clocks_of(recipe: Recipe, compute: Compute, memory: Memory, nodes: Nodes, en
     mix = nodes.mix(compute, memory)
     if mix is None:
         return None
-    kinds = np.diff(_sums(mix.sets)[:, [0, *ends]])
-    blocks = replace(mix, sets=_sums(kinds[:, [block for part in recipe.parts for block in part]]))
+    kinds = np.diff(sums(mix.sets)[:, [0, *ends]])
+    blocks = replace(mix, sets=sums(kinds[:, [block for part in recipe.parts for block in part]]))
     share, _ = replace(mix, sets=blocks.sets[:, -1:]).highest()
     moved = recipe.sizes.step_bytes + KERNELS * recipe.sizes.gradients      # the norm reads, scaling writes, too
     took = float(mix.sets[2, -1])
     return Clocks(blocks, float(_slower(share)[0]), KERNELS * took, moved / PROBE.bytes * took)
-
-
-def _sums(values: F64) -> F64:
-    return np.concatenate([np.zeros((4, 1)), np.cumsum(values, axis=1)], axis=1)

@@ -12,6 +12,7 @@ from astrarium.arrays import F64
 from astrarium.bounds.chain import longest_chain
 from astrarium.bounds.clocks import PROBE, Clocks, clocks_of
 from astrarium.bounds.nodes import Nodes
+from astrarium.bounds.sums import sums
 from astrarium.bounds.wires import Wires
 from astrarium.compute.config import Compute
 from astrarium.memory.config import Memory
@@ -78,18 +79,12 @@ def costs_of(recipe: Recipe, compute: Compute, memory: Memory, wires: Wires) -> 
             for step in piece.steps:
                 if step.op is not None:
                     wired[:, number] += step.bytes * wires.ports(step.op, step.axes, mesh)
+    saved = np.array([kind.saved for kind in kinds], np.float64)
     inner = [place for place, block in enumerate(order) if block in recipe.inner] or [0]
-    return Costs(
-        len(order), _sums(chains[0], order), _sums(chains[1], order), _sums(busy, order), _sums(sent, order),
-        _sums(wired, order), _sums([kind.saved for kind in kinds], order), _elements(kinds, order), recipe.sizes,
-        recipe.zero_axes, first=inner[0], last=len(order) - 1 - inner[-1], clocks=clocks)
-
-
-def _sums(values: Sequence[float] | F64, order: Sequence[int]) -> F64:
-    of_blocks = np.asarray(values, np.float64)[..., order]
-    found = np.zeros((*of_blocks.shape[:-1], len(order) + 1))
-    np.cumsum(of_blocks, axis=-1, out=found[..., 1:])
-    return found
+    forward, backward, busy, sent, wired, saved = (
+        sums(each[..., order]) for each in (chains[0], chains[1], busy, sent, wired, saved))
+    return Costs(len(order), forward, backward, busy, sent, wired, saved, _elements(kinds, order), recipe.sizes,
+                 recipe.zero_axes, first=inner[0], last=len(order) - 1 - inner[-1], clocks=clocks)
 
 
 def _elements(kinds: Sequence[BlockPieces], order: Sequence[int]) -> dict[Axes, F64]:

@@ -25,11 +25,12 @@ from msgspec import Struct
 
 from astrarium.arrays import F64
 from astrarium.bounds.costs import Costs
+from astrarium.bounds.sums import by_stage, of_blocks, steps, sums
 from astrarium.bounds.wires import Wires
 from astrarium.vocab import CommOp
 from astrarium.workload.mesh import Mesh
 
-__all__ = ["Pipeline", "Replicas", "Shape", "by_stage", "least_times", "replicas_of", "shape_of", "steps"]
+__all__ = ["Pipeline", "Replicas", "Shape", "least_times", "replicas_of", "shape_of"]
 
 SAFE = 1 - 1e-6     # lower bounds are floats, nodes are whole picoseconds
 
@@ -93,7 +94,7 @@ def _gathering(shape: Shape, costs: Costs, gather: F64, prefetch: int) -> Shape:
     """The shape under ZeRO 3, whose units wait for their weights. The first gathers of a unit begin when the unit
     before ends, even where its input comes later. `gather`: see Replicas."""
     at = shape.at
-    again = steps(_of_blocks(gather, costs.first, costs.blocks)).max(axis=0)     # an embedding's are not needed
+    again = steps(of_blocks(gather, costs.first, costs.blocks)).max(axis=0)     # an embedding's are not needed
     forward, waits = _parts(steps(costs.forward), steps(gather).max(axis=0), at, prefetch)
     backward, back = _parts(steps(costs.backward)[::-1], again[::-1], costs.blocks - at[::-1], prefetch)
     return _shape(at, forward, backward[::-1], shape.busy, shape.sent, shape.wired, shape.saved, shape.highest,
@@ -120,14 +121,14 @@ def least_times(pipeline: Pipeline, costs: Costs, shape: Shape, replicas: Replic
     stages, batches = pipeline.stages, pipeline.batches
     gather = replicas.gather
     if pipeline.zero == 3:
-        gather = _of_blocks(gather, costs.first, costs.blocks - costs.last) if pipeline.together else gather
+        gather = of_blocks(gather, costs.first, costs.blocks - costs.last) if pipeline.together else gather
         shape = _gathering(shape, costs, gather, pipeline.prefetch)
     shape = _clocked(shape, costs, replicas, batches)
     at = shape.at
     reduce = steps(replicas.reduce[:, at])
     gathered, again = np.zeros((2, *reduce.shape))
     if pipeline.zero == 3:
-        gathered, again = steps(gather[:, at]), steps(_of_blocks(gather, costs.first, costs.blocks)[:, at])
+        gathered, again = steps(gather[:, at]), steps(of_blocks(gather, costs.first, costs.blocks)[:, at])
     late = (reduce + again).max(axis=0) - shape.backward - shape.waits[1]
     behind = np.zeros(len(at) - 1) if pipeline.split else shape.behind
     ends = shape.before[:stages] + shape.work * batches + np.maximum(behind, late)[:stages]
@@ -147,28 +148,10 @@ def _ports(pipeline: Pipeline, costs: Costs, shape: Shape, replicas: Replicas) -
     reduced = steps(replicas.reduce_port[:, shape.at]) * (batches if zero > 1 and not pipeline.whole else 1)
     gather, gathered = replicas.gather_port, steps(replicas.gather_port[:, shape.at])
     if zero == 3:
-        again = _of_blocks(gather, costs.first, costs.blocks)
-        first = _of_blocks(gather, costs.first, costs.blocks - costs.last) if pipeline.together else gather
+        again = of_blocks(gather, costs.first, costs.blocks)
+        first = of_blocks(gather, costs.first, costs.blocks - costs.last) if pipeline.together else gather
         gathered = steps((first + again)[:, shape.at]) * batches
     return float((by_stage(reduced + gathered, pipeline.stages) + shape.wired * batches).max())
-
-
-def _sums(values: F64) -> F64:
-    found = np.zeros((*values.shape[:-1], values.shape[-1] + 1))
-    np.cumsum(values, axis=-1, out=found[..., 1:])
-    return found
-
-
-def steps(values: F64) -> F64:
-    """`np.diff` along the last axis, in a fifth of the time."""
-    found: F64 = values[..., 1:] - values[..., :-1]
-    return found
-
-
-def _of_blocks(sums: F64, first: int, end: int) -> F64:
-    """Sums over the blocks in front of each, of those from `first` to `end` alone."""
-    found: F64 = np.clip(sums, sums[..., first:first + 1], sums[..., end:end + 1]) - sums[..., first:first + 1]
-    return found
 
 
 def _parts(chain: F64, gather: F64, at: npt.NDArray[np.int64], prefetch: int) -> tuple[F64, F64]:
@@ -176,18 +159,12 @@ def _parts(chain: F64, gather: F64, at: npt.NDArray[np.int64], prefetch: int) ->
     unit before: the chains of its blocks. The weights of its first block are gathered when the unit before ends, and
     those of every other one while the block before it runs, or earlier (`prefetch` blocks)."""
     if prefetch > 1:
-        alone = steps(_sums(chain)[at])
-        return alone, np.maximum(0.0, steps(_sums(gather)[at]) - alone)
+        alone = steps(sums(chain)[at])
+        return alone, np.maximum(0.0, steps(sums(gather)[at]) - alone)
     ends = at[1:] - 1
     both = np.maximum(chain, np.append(gather[1:], 0.0))
     both[ends] = chain[ends]
-    return steps(_sums(both)[at]), gather[at[:-1]]
-
-
-def by_stage(of_parts: F64, stages: int) -> F64:
-    """[..., stages] sums over the parts of each: part k * stages + i is on stage i."""
-    found: F64 = of_parts.reshape(*of_parts.shape[:-1], -1, stages).sum(axis=-2)
-    return found
+    return steps(sums(both)[at]), gather[at[:-1]]
 
 
 def _shards(axes: Sequence[str], mesh: Mesh, zero_axes: Sequence[str]) -> tuple[tuple[str, ...], int]:
@@ -233,4 +210,4 @@ def replicas_of(costs: Costs, mesh: Mesh, zero: int, wires: Wires) -> Replicas:
     shared = (reduce_port, gather_port) if wires.shared else (reduce_port[:0], gather_port[:0])
     reduce, gather = (np.concatenate([each.reshape(-1, costs.blocks), ports])
                       for each, ports in zip((reduce, gather), shared, strict=True))
-    return Replicas(*(_sums(each) for each in (reduce, gather, reduce_port, gather_port, held, own)))
+    return Replicas(*(sums(each) for each in (reduce, gather, reduce_port, gather_port, held, own)))

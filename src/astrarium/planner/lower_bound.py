@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from astrarium.arrays import F64
 from astrarium.bounds.costs import Costs
-from astrarium.bounds.pipeline import Pipeline, Replicas, Shape, by_stage, least_times, shape_of, steps
+from astrarium.bounds.pipeline import Pipeline, Replicas, Shape, least_times, shape_of
+from astrarium.bounds.sums import by_stage, steps
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
 from astrarium.workload.assemble.recipe import Recipe
