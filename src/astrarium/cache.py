@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
+from operator import attrgetter
 from sys import getsizeof, maxsize
 from threading import Lock
 from types import FunctionType, ModuleType
@@ -26,6 +27,8 @@ STAY = 2        # heavy entries that stay, however large
 ARRAY = 112     # bytes of an array but for its data
 FUNCTION = 1 << 16      # bytes that a function with variables around it counts for (names of nodes, tensors on demand)
 SMALL = 4096    # bytes of arrays below which shared ownership is not checked
+_NOTHING: Any = object()    # in the place of a value
+PLAIN = frozenset[type]({bool, int, float, type(None)})     # kinds of values too small to count
 MANY = 32       # entries of a list that are looked at, where they are numbers, text or arrays
 
 
@@ -47,10 +50,11 @@ class Budget:
         """Hold a value; the one that is held already, where there is one."""
         own, arrays = weight(made, self._values)
         with self.lock:
-            if key in self.held:
-                found: V = self.held[key]
+            before = len(self.held)
+            found: V = self.held.setdefault(key, made)
+            if len(self.held) == before:
                 return found
-            self.held[key], self._weights[key] = made, (own, arrays)
+            self._weights[key] = own, arrays
             self._values.add(id(made))
             self.bytes += own
             for array, size in arrays.items():
@@ -112,9 +116,10 @@ class Cache(Generic[V]):
         if self._budget is not None:
             key = (self, key)
         with self._lock:
-            if key in self._held:
+            held: V = self._held.get(key, _NOTHING)
+            if held is not _NOTHING:
                 self._held.move_to_end(key)
-                return self._held[key]
+                return held
         made = make()
         if self._budget is not None:
             return self._budget.add(key, made)
@@ -148,7 +153,7 @@ def weight(value: object, known: Collection[int] = ()) -> tuple[int, Mapping[int
         seen.add(id(each))
         if parts is not _array:
             own += getsizeof(each, 0)
-            left.extend(parts(each))
+            left.extend([part for part in parts(each) if type(part) not in PLAIN])
         elif each.nbytes < SMALL:
             own += each.nbytes + ARRAY
         else:
@@ -166,7 +171,7 @@ Parts = Callable[[Any], Iterable[Any]]
 def _parts(kind: Any) -> Parts | None:
     """From an object of a kind (a class) to those that it holds; None of kinds that are too small to count, or not the
     value's own."""
-    if issubclass(kind, (type, ModuleType, Enum, Cache, Budget, bool, int, float, type(None))):
+    if issubclass(kind, (type, ModuleType, Enum, Cache, Budget, *PLAIN)):
         return None
     if kind.__name__ == "ndarray":
         return _array
@@ -181,7 +186,8 @@ def _parts(kind: Any) -> Parts | None:
     if issubclass(kind, FunctionType):
         return lambda each: (_Weighs(FUNCTION),) if each.__closure__ else ()
     fields = kind.__struct_fields__ if issubclass(kind, Struct) else ()
-    return lambda each: [*[getattr(each, name) for name in fields], *getattr(each, "__dict__", {}).values()]
+    of: Parts = attrgetter(*fields) if len(fields) > 1 else lambda each: [getattr(each, name) for name in fields]
+    return (lambda each: (*of(each), *each.__dict__.values())) if kind.__dictoffset__ else of
 
 
 def _array(_: Any) -> Iterable[Any]:

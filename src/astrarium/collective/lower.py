@@ -112,9 +112,9 @@ def _reorders(op: CommOp, parts: Sequence[SubDim], settings: Settings) -> bool:
 def _schedule(op: CommOp, size: int, part: SubDim, settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
     where = f"{path}.{_NAMES[op]}"
     entry = settings.algorithm(op, part, where)
+    able = None
     if in_switch.is_one(entry):
-        entry = in_switch.with_rounds(entry, op, size, part, settings, where)
-    able = in_switch.said_of(part, settings) if in_switch.is_one(entry) else None
+        entry, able = in_switch.with_rounds(entry, op, size, part, settings, where), in_switch.said_of(part, settings)
     key = (entry, op, part.n, settings.options, () if able is None else able.up)
 
     def made() -> Schedule:

@@ -161,7 +161,7 @@ class CustomProgram(Struct, frozen=True, eq=False):
     roots: tuple[I32, ...] = ()
 
 
-class CollectivePlan(Struct, frozen=True):
+class CollectivePlan(Struct, frozen=True, gc=False):
     """How one (group, op, size) runs; many nodes share one.
 
     Native: a participant's chunks enter their phases in turns, `active_chunks` inside a list at once (0: all). `turns`
@@ -199,7 +199,7 @@ def code_of(memory: int, store: bool) -> int:
     return -2 - 2 * memory - store
 
 
-class Dim(Struct, frozen=True):
+class Dim(Struct, frozen=True, gc=False):
     shape: Shape
     npus: int
     bandwidth: float         # bytes per ns of one link, one direction

@@ -147,8 +147,9 @@ class CollectiveTable:
         if self._trees:
             self._kinds, self._shapes = each_its_own((self._kinds, self._shapes))
         self._tags = tuple([dim.tag for dim in flat])
+        rest = (self._dims, design.memory.bandwidth) if said.choice == "auto" else ()
         self._settings: dict[CommOp, Settings] = kept.collectives.get(
-            ("settings", said, self._dims, self._links, design.memory.bandwidth, self._in_switch), dict)
+            ("settings", said, self._tags, self._links, self._in_switch, rest), dict)
         self._custom = _custom(design)
         self._kernels: KernelTimer | None = kernels_of(design, kept.collectives)
         self._timed: Timed | None = timer_of(design)

@@ -4,10 +4,20 @@
 #include <bit>
 
 namespace astrarium {
+namespace {
+
+// Between ranks, outside of collectives.
+bool has_messages(const Sound& sound) {
+    return std::any_of(sound.uses.begin(), sound.uses.end(), [](const std::vector<SlotUse>& uses) {
+        return std::any_of(uses.begin(), uses.end(), [](const SlotUse& use) { return use.kind != Kind::collective; });
+    });
+}
+
+}  // namespace
 
 Common::Common(const Plan& plan, std::size_t collectives)
-    : sound(sound_of(plan, collectives)), beats(plan.programs), ranks_(plan.ranks()), groups_(plan.groups.size()),
-      slots_(plan.slot_a.size) {}
+    : sound(sound_of(plan, collectives)), beats(plan.programs), ranks_(plan.ranks()), groups_(plan.groups.size()), slots_(plan.slot_a.size),
+      messages_(has_messages(sound)) {}
 
 std::size_t Common::bytes() const {
     const std::lock_guard<std::mutex> held(lock_);
@@ -19,13 +29,12 @@ std::size_t Common::bytes() const {
     return out;
 }
 
-// Bandwidths of reductions tell ranks apart where NPUs differ in them: then nothing is kept.
+// Ways in switches matter to messages only. Bandwidths of reductions tell ranks apart where NPUs differ in them: then nothing is kept.
 std::shared_ptr<const Colours> Common::colours(const Plan& plan) {
     if (plan.reduce_bandwidth.size > 0) return std::make_shared<const Colours>(plan, sound.uses);
     Places places;
-    const auto matters = [&plan](Shape shape) {
-        return shape == Shape::mesh || shape == Shape::hypercube || shape == Shape::fully_connected ||
-               (shape == Shape::switch_ && plan.network.medium->on_ports);
+    const auto matters = [&](Shape shape) {
+        return shape == Shape::mesh || shape == Shape::hypercube || (shape == Shape::switch_ && messages_ && plan.network.medium->on_ports);
     };
     for (const Dim& dim : plan.network.dims) places.emplace_back(matters(dim.shape) ? dim.shape : Shape::ring, dim.npus);
     const std::pair key{std::move(places), plan.network.medium};

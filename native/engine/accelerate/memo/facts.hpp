@@ -35,6 +35,7 @@ private:
     static constexpr std::size_t most_networks = 64, most_classes = 256;
     using Places = std::vector<std::pair<Shape, int>>;  // NPUs of the dims, and their shape as far as it matters
     const std::size_t ranks_, groups_, slots_;
+    const bool messages_;
     mutable std::mutex lock_;
     std::map<std::pair<Places, const MediumKind*>, std::shared_ptr<const Colours>> colours_;
     std::map<std::pair<std::shared_ptr<const Colours>, std::set<Labels>>, std::shared_ptr<const RankClasses>> classes_;
