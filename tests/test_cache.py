@@ -134,3 +134,11 @@ def test_a_budget_goes_to_another_process_without_values() -> None:
     assert (len(one), len(two)) == (1, 0)
     two.get("a", lambda: bytes(5000))
     assert (len(one), len(two)) == (0, 1)       # they share a budget there, too
+
+
+def test_one_object_under_one_key_counts_once() -> None:
+    """Two threads may make the same object at once."""
+    budget, shared = Budget(80_000_000), (megabytes(3),)
+    cache = Cache[object](budget)
+    assert cache.get("key", lambda: cache.get("key", lambda: shared) and shared) is shared
+    assert budget.bytes < 3_001_000

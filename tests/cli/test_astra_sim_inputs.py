@@ -65,6 +65,17 @@ def test_programs_beyond_the_group_are_not_used(flags: list[str], run: Run, tmp_
     assert "5 programs for 4 NPUs: those from position 4 on are not used" in more.err
 
 
+def test_traces_beyond_the_network_are_not_read(flags: list[str], prefix: Path, run: Run) -> None:
+    """As in ASTRA-sim; a note says so."""
+    few = run("astra-sim", *flags)
+    for rank in (RANKS, RANKS + 1):
+        TraceBuilder().write(f"{prefix}.{rank}.et")
+    more = run("astra-sim", *flags)
+    assert (few.code, few.err) == (0, "")
+    assert (more.code, more.out) == (0, few.out)
+    assert f"2 traces, of ranks {RANKS} and above, are not read: the network has {RANKS} NPUs" in more.err
+
+
 def test_negative_work_is_refused(flags: list[str], run: Run, tmp_path: Path) -> None:
     """ASTRA-sim reads -5 operations as 2^64 - 5."""
     change(tmp_path, roofline_enabled=1, peak_perf=100, local_mem_bw=1000)

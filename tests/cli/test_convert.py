@@ -34,8 +34,9 @@ def test_the_design_gives_the_same_integers(more: list[str], flags: list[str], r
     assert list(out.parent.iterdir()) == [out]
 
 
-def test_to_stdout(flags: list[str], run: Run) -> None:
-    said = run("convert", "--to", "design", *flags)
+@pytest.mark.parametrize("out", [(), ("-o", "-")])
+def test_to_stdout(out: tuple[str, ...], flags: list[str], run: Run) -> None:
+    said = run("convert", "--to", "design", *out, *flags)
     design = loads(Design, said.out)
     assert (design.compat, design.network.npus, design.collective.chunks) == ("astra_sim", 4, 2)
     assert "50 GiB/s" in said.out

@@ -144,6 +144,7 @@ def test_csv_and_json_say_the_same(tmp_path: Path) -> None:
     ("kind,m,n,k\ngemm,1,2,3\n", "has 0 of the columns ns, us and ms"),
     ("kind,m,n,k,us\ngemm,1,2,3,-4\n", "'-4' is no time or size"),
     ("kind,m,n,k,us\ngemm,1,2,3,1e308\n", "'1e308' is no time or size"),
+    ('[{"kind": "gemm", "m": true, "n": 2, "k": 3, "us": 4}]', "'True' is no time or size"),
     (f"kind,m,n,k,us\ngemm,1{'0' * 30},2,3,4\n", "is no time or size"), ("kind\n\udcff\n", "byte 5 is not UTF-8"),
     ("\ufeffkind,m,n,k,us\ngem,1,2,3,4\n", "did you mean 'gemm'"), ("[" * 100_000, "is no JSON or CSV"),
     ("kind,batch,heads,queries,keys,head_length,causal,us\nattention,1,4,64,32,64,1,9\n", "more queries than keys"),

@@ -17,6 +17,7 @@ from astrarium.engine.plan import Backend, Plan, Remote, RemoteKind
 from astrarium.errors import InputError, nearest
 from astrarium.lower.classes import trace_classes
 from astrarium.trace import Traces, group_key, groups_of, read_traces
+from astrarium.trace.rank_files import ranks_of
 from astrarium.trace.work import TraceClass
 
 __all__ = ["AstraInputs", "AstraWorkload", "lower_inputs", "read_inputs", "read_workload", "workload_of"]
@@ -65,6 +66,9 @@ def read_inputs(workload: str, system: str, network: str, memory: str | None, gr
     notes.extend(f"{each.sources[0]}: {len(each.programs)} programs for {npus} NPUs: those from position {npus} on are "
                  "not used" for each in (*parsed.custom.values(), *parsed.custom_nodes.values())
                  if len(each.programs) > npus)
+    if more := [rank for rank in ranks_of(workload) if rank >= npus]:
+        notes.append(f"{workload}: {len(more):,} traces, of ranks {npus} and above, are not read: the network has "
+                     f"{npus:,} NPUs")
     kinds = {"congestion_unaware": Backend.UNSHARED, "congestion_aware": Backend.LINKS}
     if not 1 <= queues_per_dim <= 2**20:
         raise InputError("--num-queues-per-dim", str(queues_per_dim), expected="1 to 1,048,576")

@@ -19,7 +19,7 @@ def arguments(parser: Parser) -> None:
                         help="design: from ASTRA-sim's files (its flags below); jsonl: from a trace; et: from one "
                              "of another form (`astrarium list reader`)")
     parser.add_argument("path", nargs="?", metavar="FILE", help="the trace to convert (jsonl, et)")
-    parser.add_argument("-o", "--out", metavar="FILE", help="where to write (standard output)")
+    parser.add_argument("-o", "--out", metavar="FILE", help="where to write; left out, or -: standard output")
     parser.add_argument("--gzip", action="store_true", help="compress the trace (et)")
     astra_flags(parser, required=False)
 
@@ -30,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if options.to != "design":
         for flag, default in astra_defaults().items():
             idle(flag, getattr(options, flag[2:].replace("-", "_")) != default, "--to design")
+    options.out = None if options.out == "-" else options.out
     return _TARGETS[options.to](options)
 
 

@@ -142,7 +142,7 @@ def _number(value: Any, where: str, name: str) -> float:
     if name == "causal" and str(value).strip().lower() in ("true", "false"):
         return float(str(value).strip().lower() == "true")
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not (number < LARGEST and (number > 0 or (name == "causal" and number == 0))):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import astrarium as ar
 from astrarium.cli import main
 from astrarium.profile.link import LinkReport, link, write_linked
 from astrarium.trace.counts import statistics
@@ -15,6 +16,14 @@ from .machine import PROGRAMS, Json, Machine, run
 from .paired import columns_of, event, linked, nodes_of, of_events, pair
 
 MTIA = "mtia_ccp_events"
+
+
+@pytest.mark.parametrize("host", [True, False])
+def test_a_recording_of_nothing_is_refused(host: bool, tmp_path: Path) -> None:
+    (tmp_path / "host.json").write_text('{"schema": "1.1.1-chakra.0.0.4", "nodes": []}')
+    (tmp_path / "device.json").write_text('{"traceEvents": []}')
+    with pytest.raises(ar.InputError, match="has no operator, no call of a runtime, no GPU operation"):
+        link(tmp_path / "host.json" if host else None, tmp_path / "device.json")
 
 
 def test_mtia_jobs_are_kernels_and_its_dma_are_copies(tmp_path: Path) -> None:

@@ -94,6 +94,9 @@ def link_content(host: Content | None, device: Content | None, *, rank: int | No
     if not 0 <= rank < 1 << 31:
         raise InputError("rank", f"{rank}", expected="0 to 2^31 - 1")
     linked = _linked(nodes, trace, rank, quiet, clock)
+    if not linked.report.nodes:
+        raise InputError(where or trace.where, "has no operator, no call of a runtime, no GPU operation",
+                         expected="what profilers record while a step runs")
     if quiet and linked.report.unrecorded_us is None:
         raise InputError(where or trace.where, "does not say what the profilers took of the host", expected="a host "
                          "trace and a device trace of one run, with timed operators")
