@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -60,6 +61,14 @@ def at_work(session: int, flags: tuple[str, ...]) -> bool:
     return sum(seconds[:3]) > 1.8 if "--processes" in flags else sum(seconds) > 0.8
 
 
+def has_study(path: Path) -> bool:
+    """Whether a study stands in the file: its process makes the file first, then its tables."""
+    try:
+        return path.exists() and rows(path) is not None
+    except sqlite3.OperationalError:
+        return False
+
+
 def begun(tmp_path: Path, *flags: str) -> subprocess.Popen[bytes]:
     """A search in a session of its own, at work."""
     (tmp_path / "space.yaml").write_text(SLOW)
@@ -68,7 +77,7 @@ def begun(tmp_path: Path, *flags: str) -> subprocess.Popen[bytes]:
             [sys.executable, "-m", "astrarium", "search", "space.yaml", "--trials", "1000", "--study", "s", *flags],
             cwd=tmp_path, env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
             start_new_session=True, stderr=said)
-    while not (tmp_path / "s").exists() and process.poll() is None:
+    while not has_study(tmp_path / "s") and process.poll() is None:
         time.sleep(0.05)
     while process.poll() is None and not at_work(process.pid, flags):
         time.sleep(0.05)
