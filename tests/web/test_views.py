@@ -54,6 +54,15 @@ def test_two_designs_are_split_by_knob(visitor: Visitor) -> None:
     assert found["command"] == "astrarium explain small.yaml small.yaml --set 'network.dims[0].bandwidth=50 GB/s'"
 
 
+def test_a_space_with_a_wrong_key_starts_no_job(visitor: Visitor) -> None:
+    before = len(visitor.get("/api/jobs").json)
+    space = {"base": "small.yaml", "choicez": {"collective.chunks": [1, 2]}}
+    answer = visitor.post("/api/jobs", {"verb": "search", "request": {"space": space, "agent": "random"}})
+    assert answer.status == 422
+    assert "choicez" in answer.json["error"]
+    assert len(visitor.get("/api/jobs").json) == before
+
+
 def test_a_refusal_is_an_answer_with_the_models_sentence(visitor: Visitor) -> None:
     answer = visitor.get("/api/answer", [("design", "small.yaml"), ("client", "a"), ("set", "workload.tp=5")])
     assert answer.status == 200

@@ -93,7 +93,8 @@ def search(request: Search, context: Context) -> Answer:
 
 
 def command_of(request: Search, context: Context) -> str:
-    """The command line of a search. Raises InputError for an unknown agent, and for more trials than are allowed."""
+    """The command line of a search. Raises InputError for an unknown agent, more trials than are allowed, and a space
+    that is none."""
     from astrarium.search.searchfile import load_search
     from astrarium.search.study import DEFAULT
 
@@ -101,7 +102,8 @@ def command_of(request: Search, context: Context) -> str:
         raise InputError("trials", f"{request.trials:,} is more than is allowed here",
                          expected=f"at most {context.limits.designs:,}")
     name = context.file(request.space, "space")
-    words = [name, "--agent", _agent(request.agent or load_search(name).agent or DEFAULT)]
+    agent = load_search(name).agent
+    words = [name, "--agent", _agent(request.agent or agent or DEFAULT)]
     words += ["--trials", str(request.trials), "--study", request.study]
     words += [] if not request.seed else ["--seed", str(request.seed)]
     for flag, measures in (("--minimize", request.minimize), ("--maximize", request.maximize)):
