@@ -161,6 +161,62 @@ def quantity(text: str) -> Any:
     return text
 
 
+def numbers_of(choice: Any) -> list[Any]:
+    """The values of a choice of the space, in base units."""
+    if isinstance(choice, list) or "values" in choice:
+        return [quantity(value) if isinstance(value, str) else value
+                for value in (choice if isinstance(choice, list) else choice["values"])]
+    low, high, step = (quantity(each) if isinstance(each, str) else each
+                       for each in (choice["from"], choice["to"], choice.get("step", 1)))
+    found, highest = [low], high * (1 + 1e-12)
+    if "factor" in choice:
+        while found[-1] * choice["factor"] <= highest:
+            found.append(found[-1] * choice["factor"])
+        return found
+    return [low + index * step for index in range(int((highest - low) / step) + 1)]
+
+
+def check_knobs(certificate: dict[str, Any], dims: int) -> None:
+    """The knobs are the choices of the space, each with its values; [*] stands for the dims of the network."""
+    left: dict[frozenset[str], list[Any]] = {}
+    for path, choice in certificate["space"]["choices"].items():
+        paths = [path.replace("[*]", f"[{d}]") for d in range(dims)] if "[*]" in path else [path]
+        together = [paths] if isinstance(choice, dict) and choice.get("shared") else [[each] for each in paths]
+        left |= {frozenset(each): numbers_of(choice) for each in together}
+    for knob in certificate["knobs"]:
+        wanted = left.pop(frozenset(knob["paths"]), None)
+        for found in (knob["numbers"], numbers_of(knob["values"])):
+            if wanted is None or len(found) != len(wanted) or not all(map(alike, found, wanted)):
+                raise SystemExit(f"knob {knob['name']} is not that of the space")
+    if left:
+        raise SystemExit(f"{min(map(min, left))} of the space is no knob")
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Equal, as numbers up to rounding."""
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
+        return type(one) is type(other) is bool or math.isclose(one, other, rel_tol=1e-12)
+    return bool(one == other)
+
+
+def check_rows(certificate: dict[str, Any], design: Design) -> None:
+    """Designs that were simulated are of the space, each once, and the best is the best of them."""
+    knobs, rows, best = certificate["knobs"], certificate["evaluated"], certificate["best"]
+    for row in rows:
+        if len(row) != len(knobs) + 1 or not all(type(index) is int and 0 <= index < len(knob["numbers"])
+                                                 for index, knob in zip(row, knobs)):
+            raise SystemExit(f"{row} is no design of the space")
+    if len({tuple(row[:-1]) for row in rows}) != len(rows):
+        raise SystemExit("a design is there twice")
+    if min((row[-1] for row in rows if row[-1] is not None), default=None) != best[-1] or best not in rows:
+        raise SystemExit("the best design is not the best of those simulated")
+    columns = [np.array(knob["numbers"])[[row[index] for row in rows]] for index, knob in enumerate(knobs)]
+    for text in certificate["space"].get("constraints", []):
+        good = np.broadcast_to(design.evaluated(text, columns, {}), (len(rows),))
+        if not good.all():
+            raise SystemExit(f"design {rows[int(np.argmin(good))][:-1]} does not meet {text}")
+
+
 def used(texts: list[str], design: Design) -> set[int]:
     """Knobs that the floors, the objective or a constraint can depend on."""
     found = {index for path, index in design.knob_of.items() if path.startswith("network.dims")}
@@ -259,20 +315,21 @@ def main() -> int:
     parser.add_argument("--simulate", type=int, default=100, help="designs to simulate again; -1: all")
     options = parser.parse_args()
     with (gzip.open if options.file.endswith(".gz") else open)(options.file, "rb") as stream:
-        certificate = json.loads(stream.read())
-    if certificate.get("format") != "astrarium optimum 1":
+        try:
+            certificate = json.loads(stream.read())
+        except ValueError as error:
+            raise SystemExit(f"{options.file} is no JSON ({error})") from None
+    if not isinstance(certificate, dict) or certificate.get("format") != "astrarium optimum 1":
         raise SystemExit("this checker knows certificates of format 1")
     if any("when" in choice for choice in certificate["space"]["choices"].values() if isinstance(choice, dict)):
         raise SystemExit("this checker knows no conditional knobs")
     if certificate["space"].get("variables"):
         raise SystemExit("this checker knows no variables")
     design, rows = Design(certificate), certificate["evaluated"]
+    check_knobs(certificate, design.dims)
+    check_rows(certificate, design)
     runs = None if isinstance(design.base.workload, ar.SingleCollective) else Runs(certificate, design, derived)
     best = certificate["best"][-1]
-    if len({tuple(row[:-1]) for row in rows}) != len(rows):
-        raise SystemExit("a design is there twice")
-    if min(row[-1] for row in rows if row[-1] is not None) != best or certificate["best"] not in rows:
-        raise SystemExit("the best design is not the best of those simulated")
     picked = rows if options.simulate < 0 else random.Random(0).sample(rows, min(len(rows), options.simulate))
     for row in [certificate["best"], *picked]:
         again = simulated(certificate, design, row)

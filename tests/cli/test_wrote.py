@@ -49,6 +49,24 @@ def test_an_input_is_not_written_over(command: str, run: Run, tmp_path: Path, mo
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
+@pytest.mark.parametrize("command", [
+    "search space.yaml --best one.yaml", "search space.yaml --start rows.csv --best rows.csv",
+    "search space.yaml --study my.study --best ./my.study", "search space.yaml --html space.random-0.study",
+    "search space.yaml --html x.html --best x.html", "run one.yaml --html x.html --timeline x.html"])
+def test_no_output_takes_the_place_of_a_base_a_start_a_study_or_another_output(
+        command: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_inputs(tmp_path)
+    (tmp_path / "space.yaml").write_text("base: one.yaml\nchoices: {collective.chunks: [1, 2]}\nagent: random\n")
+    (tmp_path / "rows.csv").write_text("collective.chunks\n2\n")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    said = run(*command.split())
+    assert said.code == 1
+    assert re.search(r"--\w+ \S+: is (one of the files that are read|written by --\w+, too); expected another name",
+                     said.err), said.err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
 def test_the_help_of_mcp_says_how_to_add_it(run: Run) -> None:
     said = " ".join(run("mcp", "--help").out.split())
     assert "claude mcp add astrarium -- astrarium mcp --folder /path/to/designs" in said

@@ -121,8 +121,9 @@ def test_a_bundle_that_does_not_repeat_says_where(tmp_path: Path, capsys: pytest
                                                "trials.jsonl": b"".join(lines)})
     assert main(["search", bad]) == 1
     assert "trial 41 is not that of the bundle" in capsys.readouterr().err
-    assert main(["search", str(good), "--trials", "5"]) == 1
-    assert "has no effect here" in capsys.readouterr().err
+    for more in (["--trials", "5"], ["--set", "collective.chunks=8"]):
+        assert main(["search", str(good), *more]) == 1
+        assert f"{more[0]}: has no effect here" in capsys.readouterr().err
 
 
 def test_fabric_files_travel(tmp_path: Path) -> None:

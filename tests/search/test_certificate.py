@@ -166,6 +166,35 @@ def test_what_is_wrong_is_found(certificate: Path, tmp_path: Path) -> None:
     assert check(tmp_path / "false", "--simulate", "0")[0] == 1
 
 
+def test_a_certificate_of_another_space_is_found(certificate: Path, tmp_path: Path) -> None:
+    """Knobs are the choices of the space, and designs are of it."""
+    found: dict[str, Any] = json.loads(certificate.read_text())
+    path, values = next((path, values) for path, values in found["space"]["choices"].items() if isinstance(values, list)
+                        and isinstance(values[0], int))
+    knobs, space, rows = found["knobs"], found["space"], found["evaluated"]
+    place = next(place for place, knob in enumerate(knobs) if knob["values"] == values)
+    wrong: dict[str, tuple[Any, str]] = {
+        "more": ({**found, "space": {**space, "choices": {**space["choices"], path: [*values, 2 * values[-1]]}}},
+                 "is not that of the space"),
+        "fewer": ({**found, "knobs": knobs[:-1], "evaluated": [row[:-2] + row[-1:] for row in rows],
+                   "best": found["best"][:-2] + found["best"][-1:]}, "of the space is no knob"),
+        "others": ({**found, "knobs": [{**knob, "numbers": [2 * each for each in knob["numbers"]]} if knob
+                                       is knobs[place] else knob for knob in knobs]}, "is not that of the space"),
+        "outside": ({**found, "evaluated": [*rows, [*rows[0][:place], 99, *rows[0][place + 1:-1], None]]},
+                    "is no design of the space"),
+        "before": ({**found, "evaluated": [*rows, [*rows[0][:place], -1, *rows[0][place + 1:-1], None]]},
+                   "is no design of the space"),
+        "ruled out": ({**found, "space": {**space, "constraints": [*space["constraints"], "network.npus == 1"]}},
+                      "does not meet network.npus == 1"),
+        "empty": ({**found, "evaluated": []}, "is not the best"), "list": ([], "knows certificates of format 1")}
+    for name, (forged, words) in wrong.items():
+        (tmp_path / name).write_text(json.dumps(forged))
+        code, said = check(tmp_path / name, "--simulate", "0")
+        assert (code, words in said) == (1, True), (name, said)
+    (tmp_path / "text").write_text("{")
+    assert "is no JSON" in check(tmp_path / "text")[1]
+
+
 def test_what_has_no_certificate_is_refused(tmp_path: Path) -> None:
     search(tiny_space(), ["makespan", "network_cost"], agent="random", trials=10, study=tmp_path / "two")
     search(tiny_space(), "makespan", require="makespan < 1", trials=10, study=tmp_path / "none")

@@ -142,3 +142,16 @@ def test_a_study_and_its_report(tmp_path: Path, run: Run) -> None:
     page = tmp_path / "s.html"
     run("report", str(path), "--html", str(page))
     assert "first order" in page.read_text(encoding="utf-8")
+
+
+def test_a_sample_larger_than_its_space_ends(tmp_path: Path) -> None:
+    """Every block of a small space is known: the sample is as long as the study."""
+    base = small_space().base
+    assert base is not None
+    space = Space(base, {"collective.chunks": [1, 2, 3, 4], "network.dims[0].latency": ["1 ns", "2 ns", "3 ns"]})
+    search(space, "collective.chunks * 2 + network.dims[0].latency", agent="saltelli", trials=401, start=(),
+           study=tmp_path / "s")
+    found = sobol_indices([load_study(tmp_path / "s")])
+    assert found.blocks == 100
+    # 2 chunks of four values, and latency of three: variances 4 * 1.25 and 2 / 3
+    assert near(by_name(found)["collective.chunks"].first, 5 / (5 + 2 / 3), 0.1)

@@ -109,6 +109,22 @@ def test_a_start_that_is_none_is_refused(start: Any, says: str) -> None:
         starts_of(small_space(), start)
 
 
+@pytest.mark.parametrize(("text", "says"), [("collective.chunks\n", "has no designs"), ("", "has no designs"),
+                                            ("collective.chunks\nnan\n", "2: collective.chunks: nan is no value"),
+                                            ("collective.chunks\n1e400\n", "inf is no value")])
+def test_a_csv_without_designs_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(text)
+    with pytest.raises(InputError, match=says):
+        starts_of(small_space(), tmp_path / "rows.csv")
+
+
+def test_far_away_the_last_value_is_the_nearest() -> None:
+    space = small_space()
+    for value, nearest in ((1e30, 8), (-1e30, 1)):
+        point = starts_of(space, {"collective.chunks": value}).points[0]
+        assert space.values(point)["collective.chunks"] == nearest
+
+
 def test_conditional_knobs_and_continua_have_starts() -> None:
     base = small_space().base
     space = Space(base, {"collective.chunks": [1, 2, 4],

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 from astrarium.errors import InputError, nearest
 
-__all__ = ["Parser", "apart", "fold", "idle", "json_flag", "note", "place", "rank", "seconds",
-           "set_flag", "timeline", "truth", "whole"]
+__all__ = ["Parser", "apart", "fold", "idle", "json_flag", "note", "once", "outputs", "place", "rank",
+           "seconds", "set_flag", "timeline", "truth", "whole"]
 
 TRUE, FALSE = ("true", "True", "t", "T", "1"), ("false", "False", "f", "F", "0")
 
@@ -81,10 +81,9 @@ class Parser(argparse.ArgumentParser):
         values = [given.get(action.dest) for action in self._actions if not action.option_strings]
         read = [path for value in values for path in (value if isinstance(value, list) else [value])
                 if isinstance(path, str) and os.path.isfile(path)]
-        for name in WRITTEN:
-            apart(f"--{name}", given.get(name), read)
-        for text in given.get("plot") or ():
-            apart("--plot", text.partition("=")[2], read)
+        for flag, path in outputs(options):
+            apart(flag, path, read)
+        once(outputs(options))
 
     def today(self, words: Sequence[str]) -> list[str]:
         """Words with old flags under their present names, which a note says."""
@@ -164,6 +163,24 @@ def apart(flag: str, path: str | None, read: Iterable[str | None]) -> None:
     if path and os.path.exists(path) and any(each and os.path.exists(each) and os.path.samefile(path, each)
                                              for each in read):
         raise InputError(f"{flag} {path}", "is one of the files that are read", expected="another name")
+
+
+def outputs(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """(flag, path) of each file to write."""
+    given = vars(options)
+    found = [(f"--{name}", given.get(name)) for name in WRITTEN]
+    found += [("--plot", text.partition("=")[2]) for text in given.get("plot") or ()]
+    return [(flag, path) for flag, path in found if isinstance(path, str) and path]
+
+
+def once(files: Iterable[tuple[str, str]]) -> None:
+    """InputError where two of the files to write, (flag, path) each, are one."""
+    seen: dict[str, str] = {}
+    for flag, path in files:
+        if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+            continue    # standard output, a device
+        if (other := seen.setdefault(os.path.realpath(path), flag)) is not flag:
+            raise InputError(f"{flag} {path}", f"is written by {other}, too", expected="another name")
 
 
 def truth(text: str) -> bool:

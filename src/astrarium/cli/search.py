@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, note, place, set_flag, whole, wrote
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, once, outputs, place, set_flag, whole, wrote
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page, written
@@ -86,6 +86,8 @@ def run(options: argparse.Namespace) -> int:
     if options.space.endswith(".zip"):
         return _again(options)
     file = read_as("space", lambda path: load_search(path, assignments(options.set)), options.space)
+    for flag, name in outputs(options):
+        apart(flag, name, (file.base, *options.start))
     for flag in ("html", "plot"):
         if getattr(options, flag) and options.no_study:
             raise InputError(f"--{flag}", "needs a study: leave out --no-study")
@@ -115,7 +117,7 @@ def _again(options: argparse.Namespace) -> int:
     """A bundle runs again: 0 where every trial is the same to the byte."""
     from astrarium.search.bundle import rerun
 
-    _nothing_but(options, ("count", "html", "plot"), "a bundle as it is, or a space")
+    _nothing_but(options, ("set", "count", "html", "plot"), "a bundle as it is, or a space")
     told = _Trials("objective")
     with Line(sys.stderr, told, everywhere=True):
         found = rerun(options.space, jobs=options.jobs, processes=options.processes, ray=options.ray,
@@ -166,6 +168,7 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str
         settings = {**file.options, **settings}
     seed = next(each for each in (options.seed, file.seed, SEED) if each is not None)
     study = None if options.no_study else options.study or _default_study(options.space, agent, seed)
+    once([*([("--study", study)] if study else []), *outputs(options)])
     told = _Trials(goal_of(minimize, maximize).objectives[0].name, study if options.study is None else None)
     with Line(sys.stderr, told, everywhere=True) as line:
         told.say = line.note

@@ -295,6 +295,8 @@ def _ranged(path: str, choice: Choice, field: Field) -> Domain:
     low, high, step = _ends(path, choice, field)
     if low > high:
         raise InputError(path, f"goes from {choice.low} to {choice.high}", expected="from below to")
+    if low == high:
+        return Domain(_checked(path, [low], field), True)
     if choice.factor is not None:
         return Domain(_powers(path, choice, field, low, high), True)
     if (step is None and field.whole) or (field.type is None and isinstance(low, int) and isinstance(high, int)

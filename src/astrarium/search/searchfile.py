@@ -158,7 +158,8 @@ def dump_space(space: Space, path: str | os.PathLike[str]) -> None:
 
 
 class SearchFile(Struct, frozen=True):
-    """The content of a search file; empty or None for keys that it leaves out."""
+    """The content of a search file; empty or None for keys that it leaves out. `base`: the file that holds the base,
+    where it is not in this one."""
 
     space: Space
     minimize: Any = ()
@@ -172,6 +173,7 @@ class SearchFile(Struct, frozen=True):
     limit: Limits = NO_LIMITS
     cap: float | None = None
     fidelity: tuple[str, ...] = ()
+    base: str | None = None
 
 
 def load_search(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> SearchFile:
@@ -186,12 +188,14 @@ def load_search(path: str | os.PathLike[str], changes: Mapping[str, object] = Ma
         found = mapping("", document.data)
         agent, options = _agent(found.get("agent"))
         cases = _cases(found.get("cases"))
+        base = found.get("base")
         space = space.for_cases([path for case in cases for path in case.changes])
         return SearchFile(space, _measures("minimize", found), _measures("maximize", found),
                           texts("require", found.get("require")), cases, agent, options,
                           _whole("trials", found.get("trials"), 1), _whole("seed", found.get("seed"), 0),
                           limits_of(texts("limit", found.get("limit"))), _cap(found.get("cap")),
-                          texts("fidelity", found.get("fidelity")))
+                          texts("fidelity", found.get("fidelity")),
+                          os.path.join(os.path.dirname(name), base) if isinstance(base, str) else None)
     except InputError as error:
         raise located(error, document, name) from None
 

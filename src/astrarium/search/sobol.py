@@ -20,6 +20,7 @@ is of the designs that run; `runs` is the total index of whether a design runs, 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -88,9 +89,12 @@ def sobol_indices(studies: Sequence[StoredStudy]) -> Sobol:
     space = studies[0].plan.space
     blocks, values = list[list[Point]](), list[list[float]]()
     for study in studies:
-        known = {trial.point: trial.verdict.values[0] if trial.verdict.feasible and trial.verdict.values else math.nan
-                 for trial in study.trials()}
-        for block in sample_blocks(space, study.plan.seed):
+        known, trials = dict[Point, float](), 0
+        for trial in study.trials():
+            values_of = trial.verdict.values if trial.verdict.feasible else None
+            known[trial.point], trials = values_of[0] if values_of else math.nan, trials + 1
+        whole = trials // (len(factors_of(space)) + 2)      # a small space holds further blocks, without end
+        for block in itertools.islice(sample_blocks(space, study.plan.seed), whole):
             if not all(point in known for point in block):
                 break
             blocks.append(block)

@@ -134,9 +134,14 @@ def _of_csv(path: str) -> list[tuple[str, Mapping[str, Any]]]:
             if number - 1 > MOST:
                 raise InputError(path, f"has more than {MOST:,} rows", expected="the designs to start from")
             named = {str(key).removeprefix(KNOB): _number(value) for key, value in row.items() if value}
+            for name, value in named.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise InputError(f"{path}:{number}: {name}", f"{value} is no value", expected="a finite number")
             found.append((f"{path}:{number}", named))
     except csv.Error as error:
         raise InputError(path, f"is no CSV ({error})") from None
+    if not found:
+        raise InputError(path, "has no designs", expected="a row of knobs' names, and a row for each design")
     return found
 
 
@@ -174,7 +179,8 @@ def _wish(axis: Axis, value: Any, where: str) -> float:
     if axis.when is not None and value is None:
         return -1
     if axis.ordered and numeric:
-        return min(range(axis.size), key=lambda index: abs(known[index] - number))
+        inside = min(max(number, min(known)), max(known))       # far away, all are equally far
+        return min(range(axis.size), key=lambda index: abs(known[index] - inside))
     return 0
 
 

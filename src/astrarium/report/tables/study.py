@@ -226,12 +226,20 @@ def _base(study: Study, base: Trial) -> str:
                                                                   f"; the best is {gain:.3g} times as good")
 
 
+def _ended(study: Study) -> str:
+    """What follows the number of trials of an agent that had nothing left to propose."""
+    if not study.exhausted:
+        return ""
+    whole = not study.plan.space.continua and study.distinct >= study.plan.space.count
+    return " (there are no more)" if whole else " (the agent ended the search)"
+
+
 def _course(study: Study, ten: Sequence[Ranked]) -> list[tuple[str, str]]:
     space, rate = study.plan.space, study.fresh / study.seconds if study.seconds else 0.0
     rows = [("space", f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"),
             ("agent", f"{study.plan.agent_name}, seed {study.plan.seed}"),
             ("trials", f"{study.trials:,}, of which {study.distinct:,} distinct designs"
-                       + (" (there are no more)" if study.exhausted else ""))]
+                       + _ended(study))]
     if study.fresh:
         rows.append(("this run", f"{study.fresh:,} trials in {study.seconds:.2f} s, {rate:,.0f} trials/s"))
     within = study_intervals(space, study.plan.goal, [] if study.best is None else [study.best])
