@@ -95,7 +95,7 @@ def test_a_plan_shows_how_far_it_is(opened: Open, workbench: Server) -> None:
     """Time since the start, layouts with lower bounds before one is simulated, and layouts so far."""
     visitor = Visitor(workbench)
     name = visitor.post("/api/jobs", {"verb": "plan", "request": {"model": "llama3-70b", "device": "h100_sxm",
-                                                                  "gpus": 256}}).json["id"]
+                                                                  "gpus": 16384}}).json["id"]
     try:
         page, wrong = opened(f"/job/{name}")
         page.wait_for_selector("#picture table", timeout=90_000)
