@@ -248,3 +248,11 @@ def test_a_refused_design_says_so_as_replace_all_does() -> None:
         replace_all(four_dims(), {"network.dims[1].npus": 12, "network.dims[1].shape": "hypercube"})
     assert str(ours.value) == str(theirs.value)
     assert isinstance(space.design((0, 0)), ar.Design)
+
+
+def test_a_range_from_a_value_to_itself_is_that_value() -> None:
+    """A continuum of one value would be no scale for a model."""
+    for log in (False, True):
+        one = Choice(low="1 GB/s", high="1 GB/s", log=log)
+        space = Space(four_dims(), {"network.dims[0].bandwidth": one})
+        assert (space.count, len(space.continua)) == (1, 0)
