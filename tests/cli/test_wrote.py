@@ -52,7 +52,8 @@ def test_an_input_is_not_written_over(command: str, run: Run, tmp_path: Path, mo
 @pytest.mark.parametrize("command", [
     "search space.yaml --best one.yaml", "search space.yaml --start rows.csv --best rows.csv",
     "search space.yaml --study my.study --best ./my.study", "search space.yaml --html space.random-0.study",
-    "search space.yaml --html x.html --best x.html", "run one.yaml --html x.html --timeline x.html"])
+    "search space.yaml --html x.html --best x.html", "run one.yaml --html x.html --timeline x.html",
+    "run one.yaml --plot breakdown=x.svg --plot breakdown=./x.svg"])
 def test_no_output_takes_the_place_of_a_base_a_start_a_study_or_another_output(
         command: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -179,8 +179,10 @@ def once(files: Iterable[tuple[str, str]]) -> None:
     for flag, path in files:
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
             continue    # standard output, a device
-        if (other := seen.setdefault(os.path.realpath(path), flag)) is not flag:
-            raise InputError(f"{flag} {path}", f"is written by {other}, too", expected="another name")
+        real = os.path.realpath(path)
+        if real in seen:
+            raise InputError(f"{flag} {path}", f"is written by {seen[real]}, too", expected="another name")
+        seen[real] = flag
 
 
 def truth(text: str) -> bool:
